@@ -1,0 +1,78 @@
+# One command each. Say `make` to see them.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --constraint constraints.txt
+PYTEST := $(BIN)/python -m pytest
+CHECKED := $(wildcard src tests benchmarks examples)
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help up dev test quick lint format chaos soak bench constraints clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo '  ARGS="..." is passed on: make test ARGS="-k cron", make up ARGS="--help".'
+	@echo '  PYTHON=... chooses the interpreter (3.11 or newer).'
+
+up: $(VENV)/.installed ## Install on first use, then run the scheduler in the foreground
+	@exec $(BIN)/duly up $(ARGS)
+
+dev: $(VENV)/.installed-dev ## Everything a contributor needs: tools, test services, commit hooks
+	@scripts/install-test-services
+	@if git rev-parse --git-dir >/dev/null 2>&1; then $(BIN)/pre-commit install; fi
+	@echo "Ready. Next: make quick (seconds), make test (everything), make up (run it)."
+
+test: $(VENV)/.installed-dev lint ## Install what the tests need, check, and run all tests
+	@scripts/install-test-services
+	@$(PYTEST) -n 2 --dist worksteal $(ARGS)
+
+quick: $(VENV)/.installed-dev ## The tests that take seconds
+	@$(PYTEST) -n 2 -m "not (slow or chaos or soak)" $(ARGS)
+
+lint: $(VENV)/.installed-dev ## ruff, mypy and the import contracts
+	@$(BIN)/ruff check --quiet $(CHECKED)
+	@$(BIN)/ruff format --check --quiet $(CHECKED) || { echo "Some files are not formatted: make format"; exit 1; }
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(VENV)/.installed-dev ## Format the code and fix what ruff can fix
+	@$(BIN)/ruff check --quiet --fix-only $(CHECKED)
+	@$(BIN)/ruff format $(CHECKED)
+
+chaos: $(VENV)/.installed-dev ## Kill, pause and cut off real processes, the long form
+	@scripts/install-test-services
+	@$(PYTEST) -m chaos --long --timeout 3600 $(ARGS)
+
+soak: $(VENV)/.installed-dev ## Run for a long while and watch for leaks and drift
+	@scripts/install-test-services
+	@$(PYTEST) -m soak --long --timeout 0 $(ARGS)
+
+bench: $(VENV)/.installed-dev ## Measure on this machine (see benchmarks/)
+	@scripts/install-test-services
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+constraints: ## Resolve pyproject.toml anew and rewrite constraints.txt
+	@scripts/make-venv .venv-constraints
+	@.venv-constraints/bin/python -m pip install --quiet --editable '.[postgres,dev]'
+	@scripts/write-constraints .venv-constraints constraints.txt
+	@rm -rf .venv-constraints
+
+clean: ## Remove the environment, builds and caches (never your data)
+	rm -rf $(VENV) .venv-constraints build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(BIN)/python:
+	@scripts/make-venv $(VENV)
+
+# Editable, so that a pull is enough to run new code; again only when dependencies change.
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing Duly"
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing Duly, PostgreSQL support and the development tools"
+	@$(PIP) --editable '.[postgres,dev]'
+	@touch $@ $(VENV)/.installed

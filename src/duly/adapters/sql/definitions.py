@@ -1,0 +1,196 @@
+"""Jobs, versions, keys and idempotency: rare writes, the same text on both engines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from json import dumps, loads
+from uuid import UUID
+
+from duly.adapters.sql.engine import Action, Call, Engine, one
+from duly.adapters.sql.rows import NEVER, encode, job_of, key_of, version_of
+from duly.domain.errors import Conflict
+from duly.domain.ids import JobId
+from duly.domain.instants import Instant
+from duly.domain.job import Job, JobSpec, JobVersion, route_labels
+from duly.domain.lifecycle import JobState
+from duly.domain.shards import shard_of
+from duly.ports.store import Idempotency, JobFilter, KeyRow, NewJob, Reschedule
+
+# Larger than every id, so that the first page needs no statement of its own.
+LAST_ID = UUID(int=(1 << 128) - 1)
+
+
+class SqlDefinitions:
+    """Jobs and their versions."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def create_jobs(self, creations: Sequence[tuple[Sequence[NewJob], Idempotency | None]], now: Instant) -> list[list[JobId]]:
+        def action() -> Action[list[list[JobId]]]:
+            routes: dict[tuple[str, str, str], int] = {}
+            created: list[list[JobId]] = []
+            for jobs, idempotency in creations:
+                ids = [job.id for job in jobs]
+                if idempotency is not None:
+                    earlier = yield from use_key(jobs[0].tenant, idempotency, ids, now)
+                    if earlier is not None:
+                        created.append(earlier)
+                        continue
+                for job in jobs:
+                    yield from _create(job, routes, now)
+                created.append(ids)
+            return created
+
+        return await self._engine.run(action)
+
+    async def job(self, tenant: int, id: JobId) -> Job | None:
+        row = one(await self._engine.fetch("job", {"tenant": tenant, "id": id}))
+        return None if row is None else job_of(row)
+
+    async def job_named(self, tenant: int, name: str) -> Job | None:
+        row = one(await self._engine.fetch("job_named", {"tenant": tenant, "name": name}))
+        return None if row is None else job_of(row)
+
+    async def jobs(self, wanted: JobFilter) -> list[Job]:
+        params = {
+            "tenant": wanted.tenant,
+            "before": wanted.before or LAST_ID,
+            "name": wanted.name,
+            "state": wanted.state,
+            "search": None if wanted.search is None else f"%{_escaped(wanted.search.lower())}%",
+            "handler": wanted.handler,
+            "pool": wanted.pool,
+            "quota": wanted.limit,
+        }
+        return [job_of(row) for row in await self._engine.fetch("jobs", params)]
+
+    async def new_version(self, tenant: int, id: JobId, spec: JobSpec, reschedule: Reschedule | None, expected: int | None, now: Instant) -> bool:
+        def action() -> Action[bool]:
+            row = one((yield Call("lock_job", {"id": id, "tenant": tenant})))
+            if row is None or row["state"] == JobState.CANCELLED or (expected is not None and row["version"] != expected):
+                return False
+            if spec.name != row["name"] and (yield Call("name_is_taken", {"tenant": tenant, "name": spec.name, "id": id})):
+                raise _taken(spec.name)
+            route = yield from _route(spec, {})
+            number = yield from _add_version(id, row["version"] + 1, route, spec, now)
+            state = JobState(row["state"])
+            if reschedule is None:
+                yield Call("set_schedule_version", {"job_id": id, "version": number})
+            else:
+                following = reschedule.next_fire_at
+                if state is JobState.COMPLETED and following is not None:
+                    state = JobState.ACTIVE
+                yield Call(
+                    "set_schedule",
+                    {
+                        "job_id": id,
+                        "shard": shard_of(id),
+                        "next_fire_at": NEVER if following is None else following,
+                        "version": number,
+                        "paused": state is JobState.PAUSED,
+                    },
+                )
+            yield Call("set_version", {"id": id, "version": number, "name": spec.name, "state": state})
+            return True
+
+        return await self._engine.run(action)
+
+    async def set_state(self, tenant: int, id: JobId, state: JobState, next_fire_at: Instant | None, reason: str | None, now: Instant) -> bool:
+        def action() -> Action[bool]:
+            row = one((yield Call("lock_job", {"id": id, "tenant": tenant})))
+            if row is None or row["state"] == JobState.CANCELLED:
+                return False
+            paused = state is JobState.PAUSED
+            yield Call("set_job_state", {"id": id, "state": state, "paused_at": now if paused else None, "reason": reason if paused else None})
+            following = NEVER if state is JobState.CANCELLED or next_fire_at is None else next_fire_at
+            yield Call(
+                "set_schedule",
+                {"job_id": id, "shard": shard_of(id), "next_fire_at": following, "version": row["version_id"], "paused": state is not JobState.ACTIVE},
+            )
+            return True
+
+        return await self._engine.run(action)
+
+    async def versions(self, numbers: Sequence[int]) -> dict[int, JobVersion]:
+        found: dict[int, JobVersion] = {}
+        for number in numbers:
+            row = one(await self._engine.fetch("version", {"id": number}))
+            if row is not None:
+                found[number] = version_of(row)
+        return found
+
+
+class SqlKeys:
+    """API keys."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def key(self, id: str) -> KeyRow | None:
+        row = one(await self._engine.fetch("key", {"id": id}))
+        return None if row is None else key_of(row)
+
+    async def add_key(self, row: KeyRow) -> bool:
+        params = {name: getattr(row, name) for name in ("id", "tenant", "role", "name", "hash", "created_at", "expires_at", "revoked_at")}
+        return bool(await self._engine.fetch("add_key", params))
+
+    async def any_admin_key(self) -> bool:
+        return bool(await self._engine.fetch("any_admin_key", {}))
+
+
+def use_key(tenant: int, idempotency: Idempotency, ids: Sequence[UUID], now: Instant) -> Action[list[UUID] | None]:
+    """Use an idempotency key inside an action: None when it is new, else the ids that its first use made.
+
+    The insert waits for a concurrent first use to end, so of two simultaneous calls exactly one creates.
+    """
+    params = {
+        "tenant": tenant,
+        "key": idempotency.key,
+        "body_hash": idempotency.body_hash,
+        "answer": dumps([id.hex for id in ids]),
+        "expires_at": idempotency.expires_at,
+        "now": now,
+    }
+    if (yield Call("use_key", params)):
+        return None
+    used = one((yield Call("used_key", {"tenant": tenant, "key": idempotency.key})))
+    if used is None or bytes(used["body_hash"]) != idempotency.body_hash:
+        raise Conflict("DULY-E207", f"The idempotency key {idempotency.key!r} was used for another request.", field="Idempotency-Key")
+    return [UUID(hex=text) for text in loads(used["answer"])]
+
+
+def _create(job: NewJob, routes: dict[tuple[str, str, str], int], now: Instant) -> Action[None]:
+    route = yield from _route(job.spec, routes)
+    number = yield from _add_version(job.id, 1, route, job.spec, now)
+    if not (yield Call("add_job", {"id": job.id, "tenant": job.tenant, "name": job.spec.name, "version": number, "now": now})):
+        raise _taken(job.spec.name)
+    if job.next_fire_at is not None:
+        yield Call("set_schedule", {"job_id": job.id, "shard": job.shard, "next_fire_at": job.next_fire_at, "version": number, "paused": False})
+
+
+def _route(spec: JobSpec, known: dict[tuple[str, str, str], int]) -> Action[int]:
+    key = (spec.target.pool, route_labels(spec.target.requires), spec.target.handler_name)
+    if key in known:
+        return known[key]
+    params = dict(zip(("pool", "labels", "handler"), key, strict=True))
+    row = one((yield Call("route", params)))
+    if row is None:
+        yield Call("add_route", params)
+        row = one((yield Call("route", params)))
+    known[key] = number = int(row["route"])
+    return number
+
+
+def _add_version(job_id: JobId, version: int, route: int, spec: JobSpec, now: Instant) -> Action[int]:
+    params = {"job_id": job_id, "version": version, "route": route, "max_attempts": spec.retry.max_attempts, "definition": encode(spec), "now": now}
+    row = one((yield Call("add_version", params)))
+    return int(row["id"])
+
+
+def _taken(name: str) -> Conflict:
+    return Conflict("DULY-E208", f"A job named {name!r} exists already.", field="name", hint="Change it with PUT, or delete it first.")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

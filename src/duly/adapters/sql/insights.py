@@ -1,0 +1,70 @@
+"""Reading for people: where executions stand, what workers do, how much there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duly.adapters.sql.definitions import LAST_ID
+from duly.adapters.sql.engine import Engine, one
+from duly.adapters.sql.rows import as_uuid, attempt_of, execution_of, log_of, worker_of
+from duly.domain.execution import Attempt, Execution, LogLine
+from duly.domain.ids import ExecutionId
+from duly.domain.instants import HOUR, Instant
+from duly.domain.lifecycle import JobState, State, is_final
+from duly.ports.store import ExecutionFilter, WorkerRow
+
+# A listing by state reads from the table that the state is: never a scan of the history.
+_IDS_BY_STATE = {State.SCHEDULED: "ids_scheduled", State.BLOCKED: "ids_blocked", State.PENDING: "ids_pending", State.RUNNING: "ids_running"}
+_COUNTS_BY_STATE = {
+    State.SCHEDULED: "count_scheduled",
+    State.BLOCKED: "count_blocked",
+    State.PENDING: "count_pending",
+    State.RUNNING: "count_running",
+    State.DEAD: "count_dead",
+}
+
+
+class SqlInsights:
+    """The readers' port."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def execution(self, tenant: int, id: ExecutionId) -> Execution | None:
+        row = one(await self._engine.fetch("execution", {"tenant": tenant, "id": id}))
+        return None if row is None else execution_of(row)
+
+    async def executions(self, wanted: ExecutionFilter) -> list[Execution]:
+        params: dict[str, Any] = {"tenant": wanted.tenant, "before": wanted.before or LAST_ID, "quota": wanted.limit}
+        if wanted.job_id is not None:
+            return [execution_of(row) for row in await self._engine.fetch("executions_of_job", params | {"job_id": wanted.job_id, "state": wanted.state})]
+        if wanted.state is None:
+            return [execution_of(row) for row in await self._engine.fetch("executions_of_tenant", params)]
+        if is_final(wanted.state):
+            rows = await self._engine.fetch("ids_final", params | {"state": wanted.state})
+        else:
+            rows = await self._engine.fetch(_IDS_BY_STATE[wanted.state], params)
+        found = [await self.execution(wanted.tenant, as_uuid(row["id"])) for row in rows]
+        # What moved on between the two reads is shown where it stands now, or not at all.
+        return [execution for execution in found if execution is not None and execution.state is wanted.state]
+
+    async def attempts(self, id: ExecutionId) -> list[Attempt]:
+        ended = [attempt_of(row) for row in await self._engine.fetch("attempts", {"id": id})]
+        running = [attempt_of(row) for row in await self._engine.fetch("running_attempt", {"id": id})]
+        known = {attempt.attempt for attempt in ended}
+        return ended + [attempt for attempt in running if attempt.attempt not in known]
+
+    async def logs(self, id: ExecutionId, attempt: int | None, after: int, limit: int) -> list[tuple[int, int, LogLine]]:
+        return [log_of(row) for row in await self._engine.fetch("logs", {"id": id, "attempt": attempt, "after": after, "quota": limit})]
+
+    async def workers(self, now: Instant) -> list[WorkerRow]:
+        return [worker_of(row) for row in await self._engine.fetch("workers", {"lost_since": now - HOUR})]
+
+    async def standing_counts(self, tenant: int) -> dict[State, int]:
+        return {state: int(one(await self._engine.fetch(name, {"tenant": tenant}))["n"]) for state, name in _COUNTS_BY_STATE.items()}
+
+    async def job_counts(self, tenant: int) -> dict[JobState, int]:
+        return {JobState(row["state"]): int(row["n"]) for row in await self._engine.fetch("job_counts", {"tenant": tenant})}
+
+    async def ready_by_pool(self) -> list[tuple[str, int, int | None]]:
+        return [(row["pool"], row["pending"], row["oldest"]) for row in await self._engine.fetch("ready_by_pool", {})]

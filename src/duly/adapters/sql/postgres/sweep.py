@@ -1,0 +1,125 @@
+"""Losses, cancels and retention on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from duly.adapters.sql.engine import Action, Call, one
+from duly.adapters.sql.engine_postgres import PostgresEngine
+from duly.adapters.sql.rows import lost_of, version_of
+from duly.domain.execution import Lost, Verdict, WorkerId
+from duly.domain.ids import ExecutionId, JobId, id_floor
+from duly.domain.instants import DAY, Instant, Micros, from_datetime
+from duly.domain.job import JobVersion
+from duly.domain.lifecycle import State, is_final
+from duly.domain.shards import shard_of
+from duly.ports.store import LossReport
+
+# An execution that is being moved between two tables is found in the second or third look.
+LOOKS = 20
+
+
+class PostgresLosses:
+    """What the sweeper does."""
+
+    def __init__(self, engine: PostgresEngine) -> None:
+        self._engine = engine
+
+    async def bury_workers(self, now: Instant) -> list[WorkerId]:
+        return [row["id"] for row in await self._engine.fetch("bury_workers", {"now": now})]
+
+    async def lose(self, decide: Callable[[Lost, JobVersion], Verdict], now: Instant, limit: int) -> LossReport:
+        freed: list[JobId] = []
+
+        def action() -> Action[LossReport]:
+            freed.clear()
+            leases = [row["lease_id"] for row in (yield Call("lost_leases", {"quota": limit}))]
+            if not leases:
+                return LossReport()
+            found = [lost_of(row) for row in (yield Call("lost_executions", {"leases": leases}))]
+            versions: dict[int, JobVersion] = {}
+            for number in sorted({lost.job_version for lost in found}):
+                versions[number] = version_of((yield Call("version", {"id": number}))[0])
+            verdicts = [decide(lost, versions[lost.job_version]) for lost in found]
+            yield Call(
+                "lose",
+                {
+                    "leases": leases,
+                    "ids": [lost.id for lost in found],
+                    "attempts": [lost.attempt for lost in found],
+                    "failures": [lost.failures for lost in found],
+                    "of_leases": [lost.lease for lost in found],
+                    "workers": [lost.worker for lost in found],
+                    "granted": [lost.granted_at for lost in found],
+                    "states": [verdict.state for verdict in verdicts],
+                    "errors": [verdict.error for verdict in verdicts],
+                    "retry_ats": [verdict.retry_at for verdict in verdicts],
+                    "shards": [shard_of(lost.job_id) for lost in found],
+                    "now": now,
+                },
+            )
+            freed.extend(lost.job_id for lost, verdict in zip(found, verdicts, strict=True) if is_final(verdict.state) and lost.holds_place)
+            return LossReport(len(leases), len(found), sum(is_final(verdict.state) for verdict in verdicts))
+
+        report = await self._engine.run(action)
+        if freed:
+            await self._engine.fetch("pass_on_places", {"job_ids": freed})
+        return report
+
+    async def reconcile(self, now: Instant) -> int:
+        freed = [row["job_id"] for row in await self._engine.fetch("stale_places", {})]
+        stuck = [row["job_id"] for row in await self._engine.fetch("stuck_queues", {})]
+        await self._engine.fetch("stale_cancels", {})
+        jobs = sorted({*freed, *stuck}, key=lambda id: id.int)
+        if jobs:
+            await self._engine.fetch("pass_on_places", {"job_ids": jobs})
+        return len(freed) + len(stuck)
+
+
+class PostgresCancels:
+    """Stopping what was asked for."""
+
+    def __init__(self, engine: PostgresEngine) -> None:
+        self._engine = engine
+
+    async def cancel(self, tenant: int, ids: Sequence[ExecutionId], by: str, now: Instant) -> dict[ExecutionId, State]:
+        await self._engine.fetch("ask_cancels", {"ids": sorted(ids, key=lambda id: id.int), "tenant": tenant, "by": by, "now": now})
+        stands: dict[ExecutionId, State] = {}
+        moving = list(ids)
+        for _ in range(LOOKS):
+            rows = await self._engine.fetch("cancel_waiting", {"ids": moving, "tenant": tenant, "now": now})
+            freed = [row["freed"] for row in rows if row["freed"] is not None]
+            if freed:
+                await self._engine.fetch("pass_on_places", {"job_ids": freed})
+            for row in await self._engine.fetch("standings", {"ids": moving, "tenant": tenant}):
+                stands[row["id"]] = State(row["state"])
+            moving = [id for id in moving if id in stands and not is_final(stands[id]) and stands[id] is not State.RUNNING]
+            if not moving:
+                break
+        return stands
+
+
+class PostgresRetention:
+    """Partitions by day: created ahead, dropped behind."""
+
+    def __init__(self, engine: PostgresEngine) -> None:
+        self._engine = engine
+
+    async def prepare(self, now: Instant, ahead: Micros) -> int:
+        made = 0
+        for day in range(now // DAY, (now + ahead) // DAY + 1):
+            made += int(one(await self._engine.fetch("create_partitions", {"from_us": day * DAY, "to_us": (day + 1) * DAY}))["made"])
+        return made
+
+    async def prune(self, before: Instant, now: Instant, limit: int) -> int:
+        await self._engine.fetch("drop_expired_keys", {"now": now})
+        await self._engine.fetch("drop_workers", {"long_ago": before})
+        oldest = one(await self._engine.fetch("oldest_partition", {}))["day"]
+        if oldest is not None:
+            start = from_datetime(datetime.strptime(oldest, "%Y%m%d").replace(tzinfo=UTC))
+            if start + DAY <= before:
+                await self._engine.fetch("drop_partitions", {"from_us": start})
+                return 1
+        params = {"before": id_floor(before), "finished_before": before, "quota": limit}
+        return int(one(await self._engine.fetch("drop_old_from_default", params))["n"])

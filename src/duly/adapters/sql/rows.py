@@ -1,0 +1,158 @@
+"""Rows to values and back. SQLite gives a uuid as 16 bytes and a boolean as a number; PostgreSQL gives both as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from duly.adapters.sql.engine import Row
+from duly.domain.execution import Attempt, Execution, LogLine, Lost
+from duly.domain.instants import Instant
+from duly.domain.job import Job, JobSpec, JobVersion
+from duly.domain.lifecycle import JobState, Outcome, SkipReason, State, Trigger
+from duly.ports.store import KeyRow, WorkerAbout, WorkerRow
+
+# A schedule without a next fire waits for an instant beyond all time, so that one index serves every schedule.
+NEVER: Instant = 1 << 62
+
+_spec_decoder = msgspec.json.Decoder(JobSpec)
+_about_decoder = msgspec.json.Decoder(WorkerAbout)
+
+
+def as_uuid(value: Any) -> UUID:
+    """A uuid column of either engine."""
+    return UUID(bytes=value) if isinstance(value, bytes) else value
+
+
+def encode(value: Any) -> str:
+    """A domain value as the JSON that the store keeps."""
+    return msgspec.json.encode(value).decode()
+
+
+def version_of(row: Row) -> JobVersion:
+    """A row of job_versions joined with its job and tenant."""
+    return JobVersion(
+        number=row["version_id"],
+        job_id=as_uuid(row["job_id"]),
+        version=row["version"],
+        tenant=row["tenant"],
+        tenant_name=row["tenant_name"],
+        route=row["route"],
+        spec=_spec_decoder.decode(row["definition"]),
+        created_at=row["version_created_at"],
+    )
+
+
+def job_of(row: Row) -> Job:
+    """A job with its current version and where its schedule stands."""
+    next_fire_at = row["next_fire_at"]
+    return Job(
+        id=as_uuid(row["job_id"]),
+        state=JobState(row["state"]),
+        version=version_of(row),
+        created_at=row["created_at"],
+        next_fire_at=None if next_fire_at is None or next_fire_at >= NEVER or row["state"] != JobState.ACTIVE else next_fire_at,
+        paused_at=row["paused_at"],
+        pause_reason=row["pause_reason"],
+    )
+
+
+def execution_of(row: Row) -> Execution:
+    """A row of execution_state joined with its job."""
+    state = State(row["state"])
+    outcome, skip = row["last_outcome"], row["skip_reason"]
+    error = row["error"]
+    if state is State.SKIPPED and skip is None:
+        skip = SkipReason.OVERLAP
+    return Execution(
+        id=as_uuid(row["id"]),
+        job_id=as_uuid(row["job_id"]),
+        job_name=row["job_name"],
+        job_version=row["job_version"],
+        tenant=row["tenant"],
+        state=state,
+        trigger=Trigger(row["trigger"]),
+        due_at=row["due_at"],
+        created_at=row["created_at"],
+        attempt=row["attempt"] or 0,
+        max_attempts=row["max_attempts"],
+        last_outcome=None if outcome is None else Outcome(outcome),
+        next_attempt_at=row["next_attempt_at"],
+        fence=row["fence"],
+        worker=row["worker"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        payload=row["payload"],
+        result=row["result"],
+        error=None if state is State.SUCCEEDED else error,
+        cancel_asked_at=row["cancel_asked_at"],
+        skip=None if skip is None else SkipReason(skip),
+    )
+
+
+def lost_of(row: Row) -> Lost:
+    """A row of `lost_executions`."""
+    return Lost(
+        id=as_uuid(row["id"]),
+        lease=row["lease_id"],
+        worker=row["worker"],
+        granted_at=row["granted_at"],
+        attempt=row["attempt"],
+        failures=row["failures"],
+        losses=row["losses"],
+        cancelled=bool(row["cancelled"]),
+        job_id=as_uuid(row["job_id"]),
+        job_version=row["job_version"],
+        holds_place=bool(row["holds_place"]),
+    )
+
+
+def attempt_of(row: Row) -> Attempt:
+    """A row of attempts, of outcomes or of a running lease, in one shape."""
+    outcome = row["outcome"]
+    return Attempt(
+        attempt=row["attempt"],
+        outcome=None if outcome is None else Outcome(outcome),
+        fence=row["lease_id"],
+        worker=row["worker"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        retry_at=row["retry_at"],
+        error=row["error"],
+    )
+
+
+def log_of(row: Row) -> tuple[int, int, LogLine]:
+    """(sequence, attempt, line)."""
+    fields = row["fields"]
+    return row["seq"], row["attempt"], LogLine(row["at"], row["level"], row["message"], msgspec.json.decode(fields) if fields else {})
+
+
+def worker_of(row: Row) -> WorkerRow:
+    """A worker with how much it runs."""
+    return WorkerRow(
+        id=row["id"],
+        name=row["name"],
+        about=_about_decoder.decode(row["about"]),
+        started_at=row["started_at"],
+        expires_at=row["expires_at"],
+        lost_at=row["lost_at"],
+        running=row["running"],
+    )
+
+
+def key_of(row: Row) -> KeyRow:
+    """An API key with its tenant's name."""
+    return KeyRow(
+        id=row["id"],
+        tenant=row["tenant"],
+        tenant_name=row["tenant_name"],
+        role=row["role"],
+        name=row["name"],
+        hash=bytes(row["hash"]),
+        created_at=row["created_at"],
+        expires_at=row["expires_at"],
+        revoked_at=row["revoked_at"],
+    )

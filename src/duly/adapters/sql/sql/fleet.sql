@@ -1,0 +1,54 @@
+-- The fleet: shards and their owners, dispatchers, workers and their life.
+
+-- name: shards
+SELECT shard, epoch, owner, lease_until, progress_at FROM shards ORDER BY shard;
+
+-- name: announce_dispatcher
+INSERT INTO dispatchers (name, expires_at) VALUES (:name, :expires_at)
+ON CONFLICT (name) DO UPDATE SET expires_at = excluded.expires_at;
+
+-- name: dispatchers
+SELECT name FROM dispatchers WHERE expires_at > :now ORDER BY name;
+
+-- name: drop_dispatchers
+DELETE FROM dispatchers WHERE name = :name OR expires_at <= :long_ago;
+
+-- name: take_shard
+-- Owns a shard under a new epoch: when its lease has run out, or its owner shows no progress.
+UPDATE shards
+SET epoch = epoch + 1, owner = :owner, lease_until = :lease_until, progress_at = :now
+WHERE shard = :shard AND epoch = :seen_epoch
+  AND (lease_until <= :now OR progress_at <= :no_progress_since)
+RETURNING epoch;
+
+-- name: renew_shard
+UPDATE shards SET lease_until = :lease_until, progress_at = :now
+WHERE shard = :shard AND epoch = :epoch AND owner = :owner
+RETURNING shard;
+
+-- name: release_shard
+UPDATE shards SET lease_until = 0, owner = NULL
+WHERE shard = :shard AND epoch = :epoch AND owner = :owner;
+
+-- name: register_worker
+INSERT INTO workers (name, started_at, expires_at, about) VALUES (:name, :now, :expires_at, :about) RETURNING id;
+
+-- name: renew_worker
+-- No row: the worker is lost, its leases are gone or going; it stops its handlers.
+UPDATE workers SET expires_at = :expires_at
+WHERE id = :worker AND lost_at IS NULL AND expires_at > :now
+RETURNING id;
+
+-- name: retire_worker
+UPDATE workers SET lost_at = :now WHERE id = :worker AND lost_at IS NULL;
+
+-- name: bury_workers
+-- Past its time, a worker is lost for good, so that it cannot renew while its leases are taken away.
+UPDATE workers SET lost_at = :now WHERE lost_at IS NULL AND expires_at <= :now RETURNING id;
+
+-- name: drop_workers
+-- Workers that are long gone and hold nothing.
+DELETE FROM workers WHERE lost_at < :long_ago AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.worker = workers.id);
+
+-- name: migrations_applied
+SELECT number FROM duly_migrations ORDER BY number;

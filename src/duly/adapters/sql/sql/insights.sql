@@ -1,0 +1,71 @@
+-- Reading for people. `execution_state` says where an execution stands; these choose which.
+
+-- name: execution
+SELECT s.*, j.name AS job_name, v.max_attempts
+FROM execution_state s
+JOIN jobs j ON j.id = s.job_id
+JOIN job_versions v ON v.id = s.job_version
+WHERE s.id = :id AND s.tenant = :tenant;
+
+-- name: executions_of_tenant
+SELECT s.*, j.name AS job_name, v.max_attempts
+FROM execution_state s
+JOIN jobs j ON j.id = s.job_id
+JOIN job_versions v ON v.id = s.job_version
+WHERE s.tenant = :tenant AND s.id < :before
+ORDER BY s.id DESC
+LIMIT :quota;
+
+-- name: executions_of_job
+SELECT s.*, j.name AS job_name, v.max_attempts
+FROM execution_state s
+JOIN jobs j ON j.id = s.job_id
+JOIN job_versions v ON v.id = s.job_version
+WHERE s.tenant = :tenant AND s.job_id = :job_id AND s.id < :before
+  AND (CAST(:state AS smallint) IS NULL OR s.state = CAST(:state AS smallint))
+ORDER BY s.id DESC
+LIMIT :quota;
+
+-- name: ids_scheduled
+SELECT id FROM timers WHERE tenant = :tenant AND id < :before ORDER BY id DESC LIMIT :quota;
+
+-- name: ids_blocked
+SELECT id FROM blocked WHERE tenant = :tenant AND id < :before ORDER BY id DESC LIMIT :quota;
+
+-- name: ids_pending
+SELECT id FROM ready WHERE tenant = :tenant AND id < :before ORDER BY id DESC LIMIT :quota;
+
+-- name: ids_final
+-- Along the history, newest first; the unusual ends have an index of their own.
+SELECT o.id FROM outcomes o JOIN executions e ON e.id = o.id
+WHERE o.state = :state AND e.tenant = :tenant AND o.id < :before
+ORDER BY o.id DESC LIMIT :quota;
+
+-- name: attempts
+SELECT attempt, outcome, lease_id, worker, started_at, finished_at, retry_at, error FROM attempts WHERE id = :id
+UNION ALL
+SELECT attempt, 1, lease_id, worker, started_at, finished_at, NULL, NULL FROM outcomes WHERE id = :id AND state = 4
+ORDER BY attempt;
+
+-- name: logs
+SELECT seq, attempt, at, level, message, fields FROM logs
+WHERE id = :id AND seq > :after AND (CAST(:attempt AS smallint) IS NULL OR attempt = CAST(:attempt AS smallint))
+ORDER BY seq LIMIT :quota;
+
+-- name: count_scheduled
+SELECT count(*) AS n FROM timers WHERE tenant = :tenant;
+
+-- name: count_blocked
+SELECT count(*) AS n FROM blocked WHERE tenant = :tenant;
+
+-- name: count_pending
+SELECT count(*) AS n FROM ready WHERE tenant = :tenant;
+
+-- name: count_dead
+-- Dead letters ride their own small index; nothing else of the history is ever counted.
+SELECT count(*) AS n FROM outcomes o JOIN executions e ON e.id = o.id WHERE o.state = 5 AND e.tenant = :tenant;
+
+-- name: ready_by_pool
+SELECT r.pool, count(*) AS pending, min(q.rank) AS oldest
+FROM ready q JOIN routes r ON r.route = q.route
+GROUP BY r.pool ORDER BY r.pool;

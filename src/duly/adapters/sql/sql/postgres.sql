@@ -1,0 +1,580 @@
+-- The ledger on PostgreSQL. `:name` is a parameter; each guard stands in a WHERE. Four rules keep these right:
+--   1. READ COMMITTED. One statement has one snapshot, taken before it waits for any lock. Whatever must see what a lock
+--      protected is a second statement in the same transaction (sweep), or after it (passing places on).
+--   2. Whoever writes for a worker locks the lease row FOR SHARE; whoever takes it away locks it FOR UPDATE.
+--   3. Rows of one table are locked in key order.
+--   4. Whatever goes back to waiting goes through `timers`, and promotion reads `cancels`.
+--
+-- /*again*/ is a seam. `enqueue`, `fire` and `finish` are sent without it; when one fails with unique_violation (part of it
+-- was written before, its answer was lost), nothing of it is committed, and it is sent as `…_again`, in which the seam reads
+-- ON CONFLICT DO NOTHING. That clause on every insert costs 3 us a row, so the rare case pays for it.
+
+-- ---------------------------------------------------------------- submit
+
+-- name: enqueue
+-- Headers, then ready for what is due and timers for the rest. Idempotent by id: ready and timers follow only from
+-- headers that are new.
+WITH submitted AS (
+    INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, due_at, rank, created_at, payload)
+    SELECT id, job_id, job_version, tenant, route, trigger, due_at, rank, :now::bigint, payload
+    FROM unnest(:ids::uuid[], :job_ids::uuid[], :job_versions::bigint[], :tenants::int[], :routes::int[], :triggers::smallint[],
+                :due_ats::bigint[], :ranks::bigint[], :payloads::json[])
+         AS f (id, job_id, job_version, tenant, route, trigger, due_at, rank, payload)
+    /*again*/
+    RETURNING id, tenant, route, due_at, rank
+), made_ready AS (
+    INSERT INTO ready (route, tenant, rank, id, attempt, failures)
+    SELECT route, tenant, rank, id, 1, 0 FROM submitted WHERE due_at <= :now::bigint
+), made_timer AS (
+    INSERT INTO timers (id, shard, due_at, route, tenant, rank, attempt, failures)
+    SELECT s.id, f.shard, s.due_at, s.route, s.tenant, s.rank, 1, 0
+    FROM submitted s JOIN unnest(:later_ids::uuid[], :later_shards::smallint[]) AS f (id, shard) ON f.id = s.id
+    WHERE s.due_at > :now::bigint
+)
+SELECT count(*) AS n FROM submitted;
+
+-- ---------------------------------------------------------------- dispatch
+
+-- name: due_schedules
+SELECT s.job_id, s.shard, s.next_fire_at, s.version
+FROM unnest(:shards::smallint[]) AS mine (shard)
+CROSS JOIN LATERAL (
+    SELECT job_id, shard, next_fire_at, version
+    FROM schedules
+    WHERE shard = mine.shard AND NOT paused AND next_fire_at <= :now::bigint
+    ORDER BY next_fire_at
+    LIMIT :quota::int
+) s;
+
+-- name: upcoming
+SELECT DISTINCT u.at
+FROM unnest(:shards::smallint[]) AS mine (shard)
+CROSS JOIN LATERAL (
+    (SELECT next_fire_at AS at FROM schedules
+     WHERE shard = mine.shard AND NOT paused AND next_fire_at > :after::bigint AND next_fire_at <= :until::bigint
+     ORDER BY next_fire_at LIMIT :quota::int)
+    UNION ALL
+    (SELECT due_at AS at FROM timers
+     WHERE shard = mine.shard AND due_at > :after::bigint AND due_at <= :until::bigint
+     ORDER BY due_at LIMIT :quota::int)
+) u
+ORDER BY u.at
+LIMIT :quota::int;
+
+-- name: fire
+-- One batch of fires. Only schedules that still stand where we read them, in shards whose epoch is still ours; the computed
+-- ids catch the rest. A schedule advances once and may fire several times (catch-up) or only record what it skips. A job
+-- that may not overlap runs only if it gets its place: the primary key of `places` decides, whoever else fires at that moment.
+WITH mine AS MATERIALIZED (
+    SELECT s.shard
+    FROM shards s
+    JOIN unnest(:shards::smallint[], :epochs::bigint[]) AS o (shard, epoch) ON s.shard = o.shard AND s.epoch = o.epoch
+    ORDER BY s.shard
+    FOR SHARE OF s
+), advanced AS (
+    UPDATE schedules s
+    SET next_fire_at = a.next_at
+    FROM unnest(:job_ids::uuid[], :versions::bigint[], :read_ats::bigint[], :next_ats::bigint[]) AS a (job_id, version, read_at, next_at)
+    WHERE s.job_id = a.job_id AND s.next_fire_at = a.read_at AND s.version = a.version AND NOT s.paused
+      AND (s.shard IN (SELECT shard FROM mine)) IS TRUE
+    RETURNING s.job_id, s.next_fire_at
+), completed AS (
+    UPDATE jobs j SET state = 2 FROM advanced a WHERE j.id = a.job_id AND j.state = 0 AND a.next_fire_at >= :never::bigint
+), header AS (
+    INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, holds_place, skip_reason, due_at, rank, created_at)
+    SELECT id, job_id, job_version, tenant, route, 0, holds_place, skip_reason, fire_at, rank, :now::bigint
+    FROM unnest(:ids::uuid[], :fire_jobs::uuid[], :fire_ats::bigint[], :fire_versions::bigint[], :tenants::int[], :routes::int[], :ranks::bigint[],
+                :holds_places::boolean[], :skip_reasons::smallint[])
+         AS f (id, job_id, fire_at, job_version, tenant, route, rank, holds_place, skip_reason)
+    WHERE (job_id IN (SELECT job_id FROM advanced)) IS TRUE
+    /*again*/
+    RETURNING id, job_id, tenant, route, rank, holds_place, skip_reason
+), placed AS (
+    INSERT INTO places (job_id, place, id)
+    SELECT job_id, 0, id FROM header WHERE holds_place AND skip_reason IS NULL ORDER BY job_id, id
+    ON CONFLICT DO NOTHING
+    RETURNING id
+), made_ready AS (
+    INSERT INTO ready (route, tenant, rank, id, attempt, failures)
+    SELECT route, tenant, rank, id, 1, 0 FROM header WHERE skip_reason IS NULL AND (NOT holds_place OR id IN (SELECT id FROM placed))
+), skipped AS (
+    INSERT INTO outcomes (id, state, attempt, finished_at, error)
+    SELECT id, 7, 0, :now::bigint, json_build_object('reason', CASE skip_reason WHEN 2 THEN 'misfire' ELSE 'overlap' END)
+    FROM header WHERE skip_reason IS NOT NULL OR (holds_place AND id NOT IN (SELECT id FROM placed))
+    RETURNING id
+)
+SELECT (SELECT count(*) FROM advanced) AS advanced, (SELECT count(*) FROM header) AS fired, (SELECT count(*) FROM skipped) AS skipped;
+
+-- name: advance_queued
+-- The same for jobs whose policy queues, in three statements of one transaction: the advance …
+WITH mine AS MATERIALIZED (
+    SELECT shard FROM shards WHERE shard = :shard::smallint AND epoch = :epoch::bigint FOR SHARE
+)
+UPDATE schedules
+SET next_fire_at = :next_at::bigint
+WHERE job_id = :job_id::uuid AND next_fire_at = :read_at::bigint AND version = :version::bigint AND NOT paused AND shard IN (SELECT shard FROM mine)
+RETURNING job_id;
+
+-- name: complete_job
+UPDATE jobs SET state = 2 WHERE id = :id AND state = 0;
+
+-- name: fire_queued
+-- … and each fire: it takes the place, waits for it while the queue has room, or is skipped. Locking the place it waits for
+-- makes the finish wait for us: no lost wake-up.
+WITH header AS (
+    INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, holds_place, skip_reason, due_at, rank, created_at)
+    VALUES (:id::uuid, :job_id::uuid, :job_version::bigint, :tenant::int, :route::int, 0, true, :skip_reason::smallint, :fire_at::bigint, :rank::bigint, :now::bigint)
+    ON CONFLICT DO NOTHING
+    RETURNING id, job_id, tenant, route, rank, skip_reason
+), placed AS (
+    INSERT INTO places (job_id, place, id)
+    SELECT job_id, 0, id FROM header WHERE skip_reason IS NULL
+    ON CONFLICT (job_id, place) DO UPDATE SET id = places.id WHERE false
+    RETURNING id
+), made_ready AS (
+    INSERT INTO ready (route, tenant, rank, id, attempt, failures)
+    SELECT route, tenant, rank, id, 1, 0 FROM header WHERE id IN (SELECT id FROM placed)
+), queued AS (
+    INSERT INTO blocked (id, reason, route, tenant, rank)
+    SELECT id, 0, route, tenant, rank FROM header
+    WHERE skip_reason IS NULL AND id NOT IN (SELECT id FROM placed)
+      AND (SELECT count(*) FROM waits WHERE waits_for = :job_id::uuid) < :depth::int
+    RETURNING id
+), waiting AS (
+    INSERT INTO waits (waits_for, id) SELECT :job_id::uuid, id FROM queued
+), skipped AS (
+    INSERT INTO outcomes (id, state, attempt, finished_at, error)
+    SELECT id, 7, 0, :now::bigint, json_build_object('reason', CASE skip_reason WHEN 2 THEN 'misfire' ELSE 'overlap' END)
+    FROM header WHERE id NOT IN (SELECT id FROM placed UNION ALL SELECT id FROM queued)
+    RETURNING id
+)
+SELECT (SELECT count(*) FROM header) AS fired, (SELECT count(*) FROM queued) AS queued, (SELECT count(*) FROM skipped) AS skipped;
+
+-- name: promote
+-- Due timers become ready; a cancelled one becomes final instead.
+WITH mine AS MATERIALIZED (
+    SELECT s.shard
+    FROM shards s
+    JOIN unnest(:shards::smallint[], :epochs::bigint[]) AS o (shard, epoch) ON s.shard = o.shard AND s.epoch = o.epoch
+    ORDER BY s.shard
+    FOR SHARE OF s
+), due AS MATERIALIZED (
+    SELECT t.ctid AS tid
+    FROM mine
+    CROSS JOIN LATERAL (
+        SELECT ctid FROM timers WHERE shard = mine.shard AND due_at <= :now::bigint ORDER BY due_at LIMIT :quota::int FOR UPDATE SKIP LOCKED
+    ) t
+), left_timers AS (
+    DELETE FROM timers WHERE ctid = ANY (ARRAY(SELECT tid FROM due)) RETURNING id, route, tenant, rank, attempt, failures
+), stopped AS (
+    SELECT t.id, t.attempt FROM left_timers t JOIN cancels c ON c.id = t.id
+), made_final AS (
+    INSERT INTO outcomes (id, state, attempt, finished_at, error)
+    SELECT id, 6, attempt - 1, :now::bigint, '{"reason":"cancelled"}' FROM stopped
+), freed_places AS (
+    DELETE FROM places p USING stopped s JOIN executions e ON e.id = s.id
+    WHERE e.holds_place AND p.job_id = e.job_id AND p.id = e.id
+    RETURNING p.job_id
+), made_ready AS (
+    INSERT INTO ready (route, tenant, rank, id, attempt, failures)
+    SELECT route, tenant, rank, id, attempt, failures FROM left_timers WHERE id NOT IN (SELECT id FROM stopped)
+)
+SELECT count(*) AS moved, (SELECT count(*) FROM stopped) AS cancelled, array_agg(DISTINCT route) AS routes,
+       (SELECT array_agg(job_id) FROM freed_places) AS freed
+FROM left_timers;
+
+-- ---------------------------------------------------------------- claim
+
+-- name: work
+-- Tenants that have ready work on these routes: one index probe per tenant, whatever the number of rows.
+SELECT r.route, w.tenant, t.weight, w.head, w.depth
+FROM unnest(:routes::int[]) AS r (route)
+CROSS JOIN LATERAL (
+    WITH RECURSIVE step AS (
+        SELECT min(tenant) AS tenant FROM ready WHERE route = r.route
+        UNION ALL
+        SELECT (SELECT min(tenant) FROM ready WHERE route = r.route AND tenant > step.tenant) FROM step WHERE step.tenant IS NOT NULL
+    )
+    SELECT s.tenant,
+           (SELECT rank FROM ready WHERE route = r.route AND tenant = s.tenant ORDER BY rank LIMIT 1) AS head,
+           (SELECT count(*) FROM (SELECT 1 FROM ready WHERE route = r.route AND tenant = s.tenant LIMIT :counted_to::int) x) AS depth
+    FROM step s WHERE s.tenant IS NOT NULL
+) w
+JOIN tenants t ON t.tenant = w.tenant;
+
+-- name: claim
+-- Takes the best-ranked ready rows of each (route, tenant) ask under one new lease, and answers in arrays. Only a live worker.
+WITH ask AS MATERIALIZED (
+    SELECT a.route, a.tenant, a.quota
+    FROM unnest(:routes::int[], :tenants::int[], :quotas::int[]) AS a (route, tenant, quota)
+    WHERE EXISTS (SELECT FROM workers w WHERE w.id = :worker::bigint AND w.lost_at IS NULL AND w.expires_at > :now::bigint)
+), picked AS MATERIALIZED (
+    SELECT r.tid
+    FROM ask
+    CROSS JOIN LATERAL (
+        SELECT ctid AS tid FROM ready
+        WHERE route = ask.route AND tenant = ask.tenant
+        ORDER BY rank, id
+        LIMIT ask.quota
+        FOR UPDATE SKIP LOCKED
+    ) r
+), taken AS MATERIALIZED (
+    DELETE FROM ready WHERE ctid = ANY (ARRAY(SELECT tid FROM picked)) RETURNING id, attempt, failures
+), lease AS (
+    INSERT INTO leases (worker, granted_at, ids, attempts, failures)
+    SELECT :worker::bigint, :now::bigint, array_agg(id), array_agg(attempt), array_agg(failures) FROM taken HAVING count(*) > 0
+    RETURNING lease_id
+)
+SELECT (SELECT lease_id FROM lease) AS lease_id,
+       array_agg(e.id) AS ids, array_agg(t.attempt) AS attempts, array_agg(t.failures) AS failures,
+       array_agg(e.job_version) AS job_versions, array_agg(e.due_at) AS due_ats, array_agg(e.holds_place) AS holds_place,
+       '[' || string_agg(coalesce(e.payload::text, 'null'), ',') || ']' AS payloads
+FROM taken t JOIN executions e ON e.id = t.id;
+
+-- name: held_by
+-- What the worker's leases hold that has not ended.
+SELECT l.lease_id, m.id, m.attempt, m.failures, e.job_version, e.due_at, e.holds_place, e.payload
+FROM leases l
+CROSS JOIN LATERAL unnest(l.ids, l.attempts, l.failures) AS m (id, attempt, failures)
+JOIN executions e ON e.id = m.id
+WHERE l.worker = :worker
+  AND NOT EXISTS (SELECT FROM outcomes o WHERE o.id = m.id)
+  AND NOT EXISTS (SELECT FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt)
+ORDER BY l.lease_id, m.id;
+
+-- ---------------------------------------------------------------- finish
+
+-- name: finish
+-- Successes, the hot path. The lease row locked FOR SHARE is the fence: if it is gone, or not this worker's, or never held
+-- that execution, nothing is written for it. The attempt number comes from the lease, not from the worker. `:closing` are
+-- leases the worker believes complete; each is deleted if every id in it has ended. Only then, because looking at a lease of
+-- n ids at each of n finishes would cost n * n.
+WITH held AS MATERIALIZED (
+    SELECT lease_id, ids, attempts
+    FROM leases
+    WHERE lease_id = ANY (:held::bigint[]) AND worker = :worker::bigint
+    ORDER BY lease_id
+    FOR SHARE
+), member AS MATERIALIZED (
+    SELECT h.lease_id, m.id, m.attempt
+    FROM held h CROSS JOIN LATERAL unnest(h.ids, h.attempts) AS m (id, attempt)
+), done AS MATERIALIZED (
+    SELECT f.id, f.lease_id, m.attempt, f.started_at, f.finished_at, f.result
+    FROM unnest(:ids::uuid[], :leases::bigint[], :started::bigint[], :finished::bigint[], :results::json[]) AS f (id, lease_id, started_at, finished_at, result)
+    JOIN member m ON m.id = f.id AND m.lease_id = f.lease_id
+), accepted AS (
+    INSERT INTO outcomes (id, state, attempt, lease_id, worker, started_at, finished_at, result)
+    SELECT id, 4, attempt, lease_id, :worker::bigint, started_at, finished_at, result FROM done
+    /*again*/
+    RETURNING id
+), freed_places AS (
+    DELETE FROM places
+    WHERE ctid = ANY (ARRAY(
+        SELECT p.tid
+        FROM unnest(:place_jobs::uuid[], :place_ids::uuid[]) AS f (job_id, id)
+        CROSS JOIN LATERAL (SELECT ctid AS tid FROM places WHERE job_id = f.job_id AND id = f.id FOR UPDATE) p
+        WHERE (f.id IN (SELECT id FROM accepted)) IS TRUE))
+), closed AS (
+    DELETE FROM leases l
+    USING held
+    WHERE l.lease_id = held.lease_id AND l.lease_id = ANY (:closing::bigint[])
+      AND NOT EXISTS (
+        SELECT FROM member m
+        WHERE m.lease_id = l.lease_id
+          AND m.id NOT IN (SELECT id FROM done)
+          AND (SELECT o.id FROM outcomes o WHERE o.id = m.id) IS NULL
+          AND (SELECT a.id FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt) IS NULL)
+)
+SELECT a.n AS accepted, CASE WHEN a.n < cardinality(:ids::uuid[]) THEN (SELECT array_agg(id) FROM accepted) END AS accepted_ids
+FROM (SELECT count(*) AS n FROM accepted) a;
+
+-- name: finish_mixed
+-- Everything else: retry or release (state 0), dead (5), cancelled (6). Repetition is harmless: an ended attempt is a
+-- primary-key conflict, and all else follows from what was inserted. A release passes retry_at = due_at, so it keeps its rank.
+WITH held AS MATERIALIZED (
+    SELECT lease_id, ids, attempts, failures
+    FROM leases
+    WHERE lease_id = ANY (:held::bigint[]) AND worker = :worker::bigint
+    ORDER BY lease_id
+    FOR SHARE
+), member AS MATERIALIZED (
+    SELECT h.lease_id, m.id, m.attempt, m.failures
+    FROM held h CROSS JOIN LATERAL unnest(h.ids, h.attempts, h.failures) AS m (id, attempt, failures)
+), done AS MATERIALIZED (
+    SELECT f.*, m.attempt, m.failures
+    FROM unnest(:ids::uuid[], :leases::bigint[], :outcomes::smallint[], :states::smallint[], :started::bigint[], :finished::bigint[],
+                :errors::json[], :retry_ats::bigint[], :shards::smallint[])
+         AS f (id, lease_id, outcome, state, started_at, finished_at, error, retry_at, shard)
+    JOIN member m ON m.id = f.id AND m.lease_id = f.lease_id
+), unsuccessful AS (
+    INSERT INTO attempts (id, attempt, outcome, lease_id, worker, started_at, finished_at, retry_at, error)
+    SELECT id, attempt, outcome, lease_id, :worker::bigint, started_at, finished_at, retry_at, error FROM done
+    WHERE (SELECT o.id FROM outcomes o WHERE o.id = done.id) IS NULL
+    ON CONFLICT DO NOTHING
+    RETURNING id
+), back AS MATERIALIZED (
+    SELECT d.*
+    FROM done d JOIN unsuccessful u ON u.id = d.id
+    WHERE d.state = 0 AND (SELECT c.id FROM cancels c WHERE c.id = d.id) IS NULL
+), rescheduled AS (
+    INSERT INTO timers (id, shard, due_at, route, tenant, rank, attempt, failures)
+    SELECT b.id, b.shard, b.retry_at, e.route, e.tenant, b.retry_at + e.rank - e.due_at, b.attempt + 1, b.failures + (b.outcome IN (2, 3))::int
+    FROM back b
+    CROSS JOIN LATERAL (SELECT route, tenant, rank, due_at FROM executions WHERE id = b.id OFFSET 0) e
+), accepted AS (
+    INSERT INTO outcomes (id, state, attempt, lease_id, worker, started_at, finished_at, result, error)
+    SELECT d.id, CASE d.state WHEN 0 THEN 6 ELSE d.state END, d.attempt, d.lease_id, :worker::bigint, d.started_at, d.finished_at, NULL, d.error
+    FROM done d JOIN unsuccessful u ON u.id = d.id WHERE d.id NOT IN (SELECT id FROM back)
+    ON CONFLICT DO NOTHING
+    RETURNING id
+), freed_places AS (
+    DELETE FROM places
+    WHERE ctid = ANY (ARRAY(
+        SELECT p.tid
+        FROM unnest(:place_jobs::uuid[], :place_ids::uuid[]) AS f (job_id, id)
+        CROSS JOIN LATERAL (SELECT ctid AS tid FROM places WHERE job_id = f.job_id AND id = f.id FOR UPDATE) p
+        WHERE (f.id IN (SELECT id FROM accepted)) IS TRUE))
+), closed AS (
+    DELETE FROM leases l
+    USING held
+    WHERE l.lease_id = held.lease_id AND l.lease_id = ANY (:closing::bigint[])
+      AND NOT EXISTS (
+        SELECT FROM member m
+        WHERE m.lease_id = l.lease_id
+          AND m.id NOT IN (SELECT id FROM done)
+          AND (SELECT o.id FROM outcomes o WHERE o.id = m.id) IS NULL
+          AND (SELECT a.id FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt) IS NULL)
+)
+SELECT u.n AS accepted, CASE WHEN u.n < cardinality(:ids::uuid[]) THEN (SELECT array_agg(id) FROM unsuccessful) END AS accepted_ids
+FROM (SELECT count(*) AS n FROM unsuccessful) u;
+
+-- name: finished_under
+-- After a finish that did not accept everything: which of these did their lease end after all?
+SELECT f.id FROM unnest(:ids::uuid[], :leases::bigint[]) AS f (id, lease_id)
+WHERE EXISTS (SELECT FROM outcomes o WHERE o.id = f.id AND o.lease_id = f.lease_id)
+   OR EXISTS (SELECT FROM attempts a WHERE a.id = f.id AND a.lease_id = f.lease_id);
+
+-- name: close_leases
+-- Leases whose last two finishes ran side by side and did not see one another.
+DELETE FROM leases l
+WHERE l.worker = :worker::bigint AND l.lease_id = ANY (:closing::bigint[])
+  AND NOT EXISTS (
+    SELECT FROM unnest(l.ids, l.attempts) AS m (id, attempt)
+    WHERE NOT EXISTS (SELECT FROM outcomes o WHERE o.id = m.id)
+      AND NOT EXISTS (SELECT FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt));
+
+-- name: pass_on_places
+-- After the commit of what freed places of jobs that queue: the oldest waiter of each takes it. A new snapshot, so it sees a
+-- waiter that came while the finish waited for its lock.
+WITH next AS MATERIALIZED (
+    SELECT w.waits_for AS job_id, w.id
+    FROM unnest(:job_ids::uuid[]) AS j (job_id)
+    CROSS JOIN LATERAL (SELECT waits_for, id FROM waits WHERE waits_for = j.job_id ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) w
+), placed AS (
+    INSERT INTO places (job_id, place, id)
+    SELECT job_id, 0, id FROM next ORDER BY job_id
+    ON CONFLICT DO NOTHING
+    RETURNING job_id, id
+), unwaited AS (
+    DELETE FROM waits w USING placed p WHERE w.waits_for = p.job_id AND w.id = p.id
+), unblocked AS (
+    DELETE FROM blocked b USING placed p WHERE b.id = p.id RETURNING b.id, b.route, b.tenant, b.rank, b.attempt
+)
+INSERT INTO ready (route, tenant, rank, id, attempt, failures)
+SELECT route, tenant, rank, id, attempt, 0 FROM unblocked
+RETURNING route;
+
+-- name: append_logs
+-- Only under leases that this worker still holds.
+WITH held AS MATERIALIZED (
+    SELECT lease_id, ids FROM leases WHERE lease_id = ANY (:held::bigint[]) AND worker = :worker::bigint ORDER BY lease_id FOR SHARE
+)
+INSERT INTO logs (id, attempt, at, level, message, fields)
+SELECT f.id, f.attempt, f.at, f.level, f.message, f.fields
+FROM unnest(:leases::bigint[], :ids::uuid[], :attempts::smallint[], :ats::bigint[], :levels::text[], :messages::text[], :fields::json[])
+     AS f (lease_id, id, attempt, at, level, message, fields)
+JOIN held h ON h.lease_id = f.lease_id AND f.id = ANY (h.ids)
+RETURNING seq;
+
+-- ---------------------------------------------------------------- liveness and loss
+
+-- name: cancels_of_worker
+SELECT c.id FROM cancels c
+WHERE EXISTS (SELECT FROM leases l WHERE l.worker = :worker::bigint AND c.id = ANY (l.ids));
+
+-- name: lost_leases
+-- Sweep, statement 1 of 3, one transaction. A lease that a finish holds at this moment is left for the next round.
+SELECT l.lease_id
+FROM leases l
+WHERE NOT EXISTS (SELECT FROM workers w WHERE w.id = l.worker AND w.lost_at IS NULL)
+ORDER BY l.lease_id
+LIMIT :quota::int
+FOR UPDATE OF l SKIP LOCKED;
+
+-- name: lost_executions
+-- Sweep, statement 2: what in them has not ended. A statement of its own because its snapshot must be younger than the lock:
+-- a finish that committed between the snapshot of statement 1 and its lock is seen only here. An attempt that ended in
+-- failure has no outcome, and may run again by now under another lease: hence `attempts`.
+SELECT l.lease_id, l.worker, l.granted_at, m.id, m.attempt, m.failures, e.job_version, e.job_id, e.holds_place,
+       (SELECT count(*) FROM attempts a WHERE a.id = m.id AND a.outcome = 4) AS losses,
+       EXISTS (SELECT FROM cancels c WHERE c.id = m.id) AS cancelled
+FROM leases l
+CROSS JOIN LATERAL unnest(l.ids, l.attempts, l.failures) AS m (id, attempt, failures)
+JOIN executions e ON e.id = m.id
+WHERE l.lease_id = ANY (:leases::bigint[])
+  AND NOT EXISTS (SELECT FROM outcomes o WHERE o.id = m.id)
+  AND NOT EXISTS (SELECT FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt);
+
+-- name: lose
+-- Sweep, statement 3: the leases go; each lost attempt is recorded and waits again (state 0) or is final (5, 6).
+WITH gone AS (
+    DELETE FROM leases WHERE lease_id = ANY (:leases::bigint[])
+), lost AS MATERIALIZED (
+    SELECT f.*, e.route, e.tenant, e.rank - e.due_at AS head, e.job_id, e.holds_place
+    FROM unnest(:ids::uuid[], :attempts::smallint[], :failures::smallint[], :of_leases::bigint[], :workers::bigint[], :granted::bigint[],
+                :states::smallint[], :errors::json[], :retry_ats::bigint[], :shards::smallint[])
+         AS f (id, attempt, failures, lease_id, worker, granted_at, state, error, retry_at, shard)
+    JOIN executions e ON e.id = f.id
+), recorded AS (
+    INSERT INTO attempts (id, attempt, outcome, lease_id, worker, started_at, finished_at, retry_at, error)
+    SELECT id, attempt, 4, lease_id, worker, granted_at, :now::bigint, retry_at, error FROM lost
+), rescheduled AS (
+    INSERT INTO timers (id, shard, due_at, route, tenant, rank, attempt, failures)
+    SELECT id, shard, retry_at, route, tenant, retry_at + head, attempt + 1, failures FROM lost WHERE state = 0
+), made_final AS (
+    INSERT INTO outcomes (id, state, attempt, lease_id, worker, finished_at, error)
+    SELECT id, state, attempt, lease_id, worker, :now::bigint, error FROM lost WHERE state <> 0
+), freed_places AS (
+    DELETE FROM places p USING lost WHERE lost.state <> 0 AND lost.holds_place AND p.job_id = lost.job_id AND p.id = lost.id
+)
+SELECT count(*) AS lost FROM lost;
+
+-- name: stale_places
+-- Places whose execution is final: a crash between two statements, or a bug.
+DELETE FROM places p USING outcomes o WHERE o.id = p.id RETURNING p.job_id;
+
+-- name: stale_cancels
+DELETE FROM cancels c USING outcomes o WHERE o.id = c.id;
+
+-- name: stuck_queues
+-- Jobs that somebody waits for although nobody stands in their place.
+SELECT DISTINCT w.waits_for AS job_id FROM waits w WHERE NOT EXISTS (SELECT FROM places p WHERE p.job_id = w.waits_for);
+
+-- ---------------------------------------------------------------- cancel
+
+-- name: ask_cancels
+-- Cancel, first transaction: the wish, committed before anything is looked at.
+INSERT INTO cancels (id, asked_at, asked_by)
+SELECT e.id, :now::bigint, :by::text
+FROM unnest(:ids::uuid[]) AS f (id)
+JOIN executions e ON e.id = f.id
+WHERE e.tenant = :tenant::int AND NOT EXISTS (SELECT FROM outcomes o WHERE o.id = e.id)
+ORDER BY e.id
+ON CONFLICT DO NOTHING;
+
+-- name: cancel_waiting
+-- Cancel, second transaction: what waits becomes final. Repeated for ids that `standings` shows neither final nor leased:
+-- they were being moved. A running one is told by its heartbeat; should it fail or be lost, it will not run again.
+WITH named AS MATERIALIZED (
+    SELECT e.id, e.route, e.tenant, e.job_id, e.holds_place,
+           coalesce((SELECT a.retry_at FROM attempts a WHERE a.id = e.id ORDER BY a.attempt DESC LIMIT 1) + e.rank - e.due_at, e.rank) AS rank
+    FROM unnest(:ids::uuid[]) AS f (id)
+    JOIN executions e ON e.id = f.id
+    WHERE e.tenant = :tenant::int
+), from_ready AS (
+    DELETE FROM ready r USING named n
+    WHERE r.route = n.route AND r.tenant = n.tenant AND r.rank = n.rank AND r.id = n.id
+    RETURNING r.id, r.attempt
+), from_timers AS (
+    DELETE FROM timers WHERE id IN (SELECT id FROM named) RETURNING id, attempt
+), from_blocked AS (
+    DELETE FROM blocked WHERE id IN (SELECT id FROM named) RETURNING id, attempt
+), stopped AS MATERIALIZED (
+    SELECT * FROM from_ready UNION ALL SELECT * FROM from_timers UNION ALL SELECT * FROM from_blocked
+), unwaited AS (
+    DELETE FROM waits WHERE id IN (SELECT id FROM stopped)
+), freed_places AS (
+    DELETE FROM places p USING named n WHERE n.holds_place AND p.job_id = n.job_id AND p.id = n.id AND n.id IN (SELECT id FROM stopped)
+    RETURNING p.job_id
+), made_final AS (
+    INSERT INTO outcomes (id, state, attempt, finished_at, error)
+    SELECT id, 6, attempt - 1, :now::bigint, '{"reason":"cancelled"}' FROM stopped
+)
+SELECT id AS stopped, NULL::uuid AS freed FROM stopped UNION ALL SELECT NULL, job_id FROM freed_places;
+
+-- name: standings
+SELECT s.id, s.state
+FROM unnest(:ids::uuid[]) AS f (id)
+JOIN execution_state s ON s.id = f.id
+WHERE s.tenant = :tenant::int;
+
+-- ---------------------------------------------------------------- reading
+
+-- name: running_attempt
+SELECT m.attempt, NULL::smallint AS outcome, l.lease_id, l.worker, l.granted_at AS started_at, NULL::bigint AS finished_at, NULL::bigint AS retry_at, NULL::json AS error
+FROM leases l
+CROSS JOIN LATERAL unnest(l.ids, l.attempts) AS m (id, attempt)
+WHERE m.id = :id::uuid AND :id::uuid = ANY (l.ids)
+  AND NOT EXISTS (SELECT FROM outcomes o WHERE o.id = m.id)
+  AND NOT EXISTS (SELECT FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt);
+
+-- name: ids_running
+SELECT m.id
+FROM leases l
+CROSS JOIN LATERAL unnest(l.ids, l.attempts) AS m (id, attempt)
+JOIN executions e ON e.id = m.id
+WHERE e.tenant = :tenant AND m.id < :before
+  AND NOT EXISTS (SELECT FROM outcomes o WHERE o.id = m.id)
+  AND NOT EXISTS (SELECT FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt)
+ORDER BY m.id DESC LIMIT :quota;
+
+-- name: count_running
+SELECT count(*) AS n
+FROM leases l
+CROSS JOIN LATERAL unnest(l.ids, l.attempts) AS m (id, attempt)
+JOIN executions e ON e.id = m.id
+WHERE e.tenant = :tenant
+  AND NOT EXISTS (SELECT FROM outcomes o WHERE o.id = m.id)
+  AND NOT EXISTS (SELECT FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt);
+
+-- name: workers
+SELECT w.id, w.name, w.started_at, w.expires_at, w.lost_at, w.about,
+       (SELECT count(*)
+        FROM leases l
+        CROSS JOIN LATERAL unnest(l.ids, l.attempts) AS m (id, attempt)
+        WHERE l.worker = w.id
+          AND NOT EXISTS (SELECT FROM outcomes o WHERE o.id = m.id)
+          AND NOT EXISTS (SELECT FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt)) AS running
+FROM workers w WHERE w.lost_at IS NULL OR w.lost_at > :lost_since ORDER BY w.id;
+
+-- ---------------------------------------------------------------- retention
+
+-- name: create_partitions
+SELECT duly_create_partitions(:from_us::bigint, :to_us::bigint) AS made;
+
+-- name: drop_partitions
+SELECT duly_drop_partitions(:from_us::bigint) AS kept;
+
+-- name: oldest_partition
+-- The first day that still has a partition, as the suffix of its name.
+SELECT min(right(c.relname, 8)) AS day
+FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+WHERE i.inhparent = 'executions'::regclass AND c.relname ~ '^executions_[0-9]{8}$';
+
+-- name: drop_old_from_default
+-- What stands in the default partition and is long finished, in small batches.
+WITH old AS MATERIALIZED (
+    SELECT o.id FROM outcomes_default o WHERE o.id < :before::uuid AND o.finished_at < :finished_before::bigint ORDER BY o.id LIMIT :quota::int
+), a AS (
+    DELETE FROM executions_default WHERE id IN (SELECT id FROM old)
+), b AS (
+    DELETE FROM attempts_default WHERE id IN (SELECT id FROM old)
+), c AS (
+    DELETE FROM logs WHERE id IN (SELECT id FROM old)
+), d AS (
+    DELETE FROM outcomes_default WHERE id IN (SELECT id FROM old) RETURNING id
+)
+SELECT count(*) AS n FROM d;
+
+-- name: migrations_table
+SELECT 1 WHERE to_regclass('duly.duly_migrations') IS NOT NULL;

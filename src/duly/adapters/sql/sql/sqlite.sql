@@ -1,0 +1,252 @@
+-- The ledger on SQLite. Each named action of sqlite/*.py is one BEGIN IMMEDIATE transaction on the writer thread.
+-- With a single writer there is no snapshot older than a lock, so guards are plain WHEREs, and what PostgreSQL does in one
+-- statement with several CTEs is a few statements here.
+
+-- name: add_execution
+-- No row: it was written before, and so was what follows from it.
+INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, holds_place, skip_reason, due_at, rank, created_at, payload)
+VALUES (:id, :job_id, :job_version, :tenant, :route, :trigger, :holds_place, :skip_reason, :due_at, :rank, :now, :payload)
+ON CONFLICT DO NOTHING
+RETURNING id;
+
+-- name: add_executions
+-- The same without an answer, for batches whose ids are known to be new.
+INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, holds_place, skip_reason, due_at, rank, created_at, payload)
+VALUES (:id, :job_id, :job_version, :tenant, :route, :trigger, :holds_place, :skip_reason, :due_at, :rank, :now, :payload);
+
+-- name: known_execution
+SELECT id FROM executions WHERE id = :id;
+
+-- name: make_ready
+INSERT INTO ready (route, tenant, rank, id, attempt, failures) VALUES (:route, :tenant, :rank, :id, :attempt, :failures);
+
+-- name: make_timer
+INSERT INTO timers (id, shard, due_at, route, tenant, rank, attempt, failures) VALUES (:id, :shard, :due_at, :route, :tenant, :rank, :attempt, :failures);
+
+-- name: due_schedules
+SELECT job_id, shard, next_fire_at, version FROM schedules
+WHERE shard = :shard AND NOT paused AND next_fire_at <= :now
+ORDER BY next_fire_at LIMIT :quota;
+
+-- name: owned_shard
+SELECT shard FROM shards WHERE shard = :shard AND epoch = :epoch;
+
+-- name: advance_schedule
+-- Only from where it was read: whoever comes second finds it moved.
+UPDATE schedules SET next_fire_at = :next_at
+WHERE job_id = :job_id AND next_fire_at = :read_at AND version = :version AND NOT paused
+RETURNING job_id;
+
+-- name: complete_job
+UPDATE jobs SET state = 2 WHERE id = :id AND state = 0;
+
+-- name: take_place
+INSERT INTO places (job_id, place, id) VALUES (:job_id, 0, :id) ON CONFLICT DO NOTHING RETURNING id;
+
+-- name: count_waiting_for
+SELECT count(*) AS n FROM waits WHERE waits_for = :job_id;
+
+-- name: add_blocked
+INSERT INTO blocked (id, reason, route, tenant, rank) VALUES (:id, 0, :route, :tenant, :rank);
+
+-- name: add_wait
+INSERT INTO waits (waits_for, id) VALUES (:waits_for, :id);
+
+-- name: skip
+INSERT INTO outcomes (id, state, attempt, finished_at, error) VALUES (:id, 7, 0, :now, :error);
+
+-- name: due_timers
+SELECT t.id, t.route, t.tenant, t.rank, t.attempt, t.failures, EXISTS (SELECT 1 FROM cancels c WHERE c.id = t.id) AS cancelled
+FROM timers t
+WHERE t.shard = :shard AND t.due_at <= :now
+  AND EXISTS (SELECT 1 FROM shards s WHERE s.shard = t.shard AND s.epoch = :epoch)
+ORDER BY t.due_at LIMIT :quota;
+
+-- name: drop_timer
+DELETE FROM timers WHERE id = :id;
+
+-- name: upcoming
+SELECT at FROM (
+    SELECT next_fire_at AS at FROM schedules WHERE shard = :shard AND NOT paused AND next_fire_at > :after AND next_fire_at <= :until
+    UNION
+    SELECT due_at AS at FROM timers WHERE shard = :shard AND due_at > :after AND due_at <= :until)
+ORDER BY at LIMIT :quota;
+
+-- name: work_on_route
+-- Tenants that have ready work on a route: one probe per tenant, whatever the number of rows.
+WITH RECURSIVE step AS (
+    SELECT min(tenant) AS tenant FROM ready WHERE route = :route
+    UNION ALL
+    SELECT (SELECT min(tenant) FROM ready WHERE route = :route AND tenant > step.tenant) FROM step WHERE step.tenant IS NOT NULL
+)
+SELECT s.tenant, t.weight,
+       (SELECT rank FROM ready WHERE route = :route AND tenant = s.tenant ORDER BY rank LIMIT 1) AS head,
+       (SELECT count(*) FROM (SELECT 1 FROM ready WHERE route = :route AND tenant = s.tenant LIMIT :counted_to)) AS depth
+FROM step s JOIN tenants t ON t.tenant = s.tenant;
+
+-- name: live_worker
+SELECT id FROM workers WHERE id = :worker AND lost_at IS NULL AND expires_at > :now;
+
+-- name: pick
+SELECT r.rank, r.id, r.attempt, r.failures, e.job_version, e.due_at, e.holds_place, e.payload
+FROM ready r JOIN executions e ON e.id = r.id
+WHERE r.route = :route AND r.tenant = :tenant
+ORDER BY r.rank, r.id LIMIT :quota;
+
+-- name: take
+-- The rows just picked are a prefix of the key, so taking them is one range delete.
+DELETE FROM ready WHERE route = :route AND tenant = :tenant AND (rank, id) <= (:rank, :id);
+
+-- name: grant
+INSERT INTO leases (worker, granted_at) VALUES (:worker, :now) RETURNING lease_id;
+
+-- name: grant_member
+INSERT INTO leased (lease_id, id, attempt, failures) VALUES (:lease, :id, :attempt, :failures);
+
+-- name: held_by
+SELECT m.lease_id, m.id, m.attempt, m.failures, e.job_version, e.due_at, e.holds_place, e.payload
+FROM leases l JOIN leased m ON m.lease_id = l.lease_id JOIN executions e ON e.id = m.id
+WHERE l.worker = :worker ORDER BY m.lease_id, m.id;
+
+-- name: members
+-- The fence: what this worker's lease still holds; all else is refused.
+SELECT m.id, m.attempt, m.failures FROM leases l JOIN leased m ON m.lease_id = l.lease_id
+WHERE l.lease_id = :lease AND l.worker = :worker;
+
+-- name: member
+SELECT m.attempt FROM leases l JOIN leased m ON m.lease_id = l.lease_id
+WHERE l.lease_id = :lease AND l.worker = :worker AND m.id = :id;
+
+-- name: finished_under
+-- Of a call whose answer was lost: did this lease end that execution, or this attempt of it?
+SELECT 1 AS ended FROM outcomes WHERE id = :id AND lease_id = :lease
+UNION ALL
+SELECT 1 AS ended FROM attempts WHERE id = :id AND lease_id = :lease;
+
+-- name: add_outcome
+INSERT INTO outcomes (id, state, attempt, lease_id, worker, started_at, finished_at, result, error)
+VALUES (:id, :state, :attempt, :lease, :worker, :started_at, :finished_at, :result, :error);
+
+-- name: end_attempt
+INSERT INTO attempts (id, attempt, outcome, lease_id, worker, started_at, finished_at, retry_at, error)
+VALUES (:id, :attempt, :outcome, :lease, :worker, :started_at, :finished_at, :retry_at, :error);
+
+-- name: queue_key
+-- Where the execution's next row in `timers` and `ready` belongs; and whether somebody asked it to stop.
+SELECT e.route, e.tenant, e.rank - e.due_at AS head, EXISTS (SELECT 1 FROM cancels c WHERE c.id = e.id) AS cancelled
+FROM executions e WHERE e.id = :id;
+
+-- name: drop_member
+DELETE FROM leased WHERE lease_id = :lease AND id = :id;
+
+-- name: drop_members
+DELETE FROM leased WHERE lease_id = :lease;
+
+-- name: close_lease
+DELETE FROM leases WHERE lease_id = :lease AND NOT EXISTS (SELECT 1 FROM leased m WHERE m.lease_id = leases.lease_id);
+
+-- name: free_place
+DELETE FROM places WHERE job_id = :job_id AND id = :id RETURNING job_id;
+
+-- name: next_waiter
+SELECT w.id, b.route, b.tenant, b.rank, b.attempt FROM waits w JOIN blocked b ON b.id = w.id
+WHERE w.waits_for = :job_id ORDER BY w.id LIMIT 1;
+
+-- name: drop_waits
+DELETE FROM waits WHERE id = :id;
+
+-- name: drop_blocked
+DELETE FROM blocked WHERE id = :id RETURNING attempt;
+
+-- name: append_log
+INSERT INTO logs (id, attempt, at, level, message, fields) VALUES (:id, :attempt, :at, :level, :message, :fields);
+
+-- name: cancels_of_worker
+SELECT c.id FROM cancels c JOIN leased m ON m.id = c.id JOIN leases l ON l.lease_id = m.lease_id
+WHERE l.worker = :worker;
+
+-- name: lost_leases
+SELECT l.lease_id FROM leases l
+WHERE NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = l.worker AND w.lost_at IS NULL)
+ORDER BY l.lease_id LIMIT :quota;
+
+-- name: lost_executions
+SELECT m.lease_id, l.worker, l.granted_at, m.id, m.attempt, m.failures, e.job_version, e.job_id, e.holds_place,
+       (SELECT count(*) FROM attempts a WHERE a.id = m.id AND a.outcome = 4) AS losses,
+       EXISTS (SELECT 1 FROM cancels c WHERE c.id = m.id) AS cancelled
+FROM leases l
+JOIN leased m ON m.lease_id = l.lease_id
+JOIN executions e ON e.id = m.id
+WHERE l.lease_id = :lease;
+
+-- name: drop_lease
+DELETE FROM leases WHERE lease_id = :lease;
+
+-- name: stale_places
+-- Places whose execution is final: a crash between two statements, or a bug.
+DELETE FROM places WHERE EXISTS (SELECT 1 FROM outcomes o WHERE o.id = places.id) RETURNING job_id;
+
+-- name: stale_cancels
+DELETE FROM cancels WHERE EXISTS (SELECT 1 FROM outcomes o WHERE o.id = cancels.id);
+
+-- name: stuck_queues
+-- Jobs that somebody waits for although nobody stands in their place.
+SELECT DISTINCT w.waits_for AS job_id FROM waits w WHERE NOT EXISTS (SELECT 1 FROM places p WHERE p.job_id = w.waits_for);
+
+-- name: ask_cancel
+INSERT INTO cancels (id, asked_at, asked_by)
+SELECT e.id, :now, :by FROM executions e
+WHERE e.id = :id AND e.tenant = :tenant AND NOT EXISTS (SELECT 1 FROM outcomes o WHERE o.id = e.id)
+ON CONFLICT DO NOTHING;
+
+-- name: where_it_waits
+SELECT e.id, e.route, e.tenant, e.job_id, e.holds_place,
+       coalesce((SELECT a.retry_at FROM attempts a WHERE a.id = e.id ORDER BY a.attempt DESC LIMIT 1) + e.rank - e.due_at, e.rank) AS rank
+FROM executions e WHERE e.id = :id AND e.tenant = :tenant;
+
+-- name: take_from_ready
+DELETE FROM ready WHERE route = :route AND tenant = :tenant AND rank = :rank AND id = :id RETURNING attempt;
+
+-- name: take_from_timers
+DELETE FROM timers WHERE id = :id RETURNING attempt;
+
+-- name: standing
+SELECT state FROM execution_state WHERE id = :id AND tenant = :tenant;
+
+-- name: running_attempt
+SELECT m.attempt, NULL AS outcome, m.lease_id, l.worker, l.granted_at AS started_at, NULL AS finished_at, NULL AS retry_at, NULL AS error
+FROM leased m JOIN leases l ON l.lease_id = m.lease_id WHERE m.id = :id;
+
+-- name: ids_running
+SELECT m.id FROM leased m JOIN executions e ON e.id = m.id
+WHERE e.tenant = :tenant AND m.id < :before ORDER BY m.id DESC LIMIT :quota;
+
+-- name: count_running
+SELECT count(*) AS n FROM leased m JOIN executions e ON e.id = m.id WHERE e.tenant = :tenant;
+
+-- name: workers
+SELECT w.id, w.name, w.started_at, w.expires_at, w.lost_at, w.about,
+       (SELECT count(*) FROM leases l JOIN leased m ON m.lease_id = l.lease_id WHERE l.worker = w.id) AS running
+FROM workers w WHERE w.lost_at IS NULL OR w.lost_at > :lost_since ORDER BY w.id;
+
+-- name: old_finished
+-- Finished executions whose id is older than the bound, along the history.
+SELECT id FROM outcomes WHERE id < :before AND finished_at < :finished_before ORDER BY id LIMIT :quota;
+
+-- name: drop_execution
+DELETE FROM executions WHERE id = :id;
+
+-- name: drop_outcome
+DELETE FROM outcomes WHERE id = :id;
+
+-- name: drop_attempts
+DELETE FROM attempts WHERE id = :id;
+
+-- name: drop_logs
+DELETE FROM logs WHERE id = :id;
+
+-- name: place_of
+SELECT job_id, holds_place FROM executions WHERE id = :id;
+
+-- name: migrations_table
+SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'duly_migrations';

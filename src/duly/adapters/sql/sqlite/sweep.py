@@ -1,0 +1,134 @@
+"""Losses, cancels and retention on SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from duly.adapters.sql.engine import Action, Call, Engine, Many, one
+from duly.adapters.sql.rows import as_uuid, lost_of, version_of
+from duly.adapters.sql.sqlite.places import pass_on
+from duly.domain.execution import Lost, Verdict, WorkerId
+from duly.domain.ids import ExecutionId, id_floor
+from duly.domain.instants import Instant, Micros
+from duly.domain.job import JobVersion
+from duly.domain.lifecycle import Outcome, State
+from duly.domain.shards import shard_of
+from duly.ports.store import LossReport
+
+
+class SqliteLosses:
+    """What the sweeper does."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def bury_workers(self, now: Instant) -> list[WorkerId]:
+        return [row["id"] for row in await self._engine.fetch("bury_workers", {"now": now})]
+
+    async def lose(self, decide: Callable[[Lost, JobVersion], Verdict], now: Instant, limit: int) -> LossReport:
+        def action() -> Action[LossReport]:
+            leases = [row["lease_id"] for row in (yield Call("lost_leases", {"quota": limit}))]
+            lost = dead = 0
+            for lease in leases:
+                for row in (yield Call("lost_executions", {"lease": lease})):
+                    version = version_of((yield Call("version", {"id": row["job_version"]}))[0])
+                    verdict = decide(lost_of(row), version)
+                    lost += 1
+                    dead += verdict.state is not State.SCHEDULED
+                    yield from _lose(row, verdict, now)
+                yield Call("drop_members", {"lease": lease})
+                yield Call("drop_lease", {"lease": lease})
+            return LossReport(len(leases), lost, dead)
+
+        return await self._engine.run(action)
+
+    async def reconcile(self, now: Instant) -> int:
+        def action() -> Action[int]:
+            freed = [row["job_id"] for row in (yield Call("stale_places", {}))]
+            stuck = [row["job_id"] for row in (yield Call("stuck_queues", {}))]
+            yield Call("stale_cancels", {})
+            yield from pass_on(dict.fromkeys(freed + stuck))
+            return len(freed) + len(stuck)
+
+        return await self._engine.run(action)
+
+
+def _lose(row: Any, verdict: Verdict, now: Instant) -> Action[None]:
+    attempt = {
+        "id": row["id"],
+        "attempt": row["attempt"],
+        "lease": row["lease_id"],
+        "worker": row["worker"],
+        "started_at": row["granted_at"],
+        "finished_at": now,
+        "retry_at": verdict.retry_at,
+        "error": verdict.error,
+    }
+    yield Call("end_attempt", attempt | {"outcome": Outcome.WORKER_LOST})
+    if verdict.state is State.SCHEDULED:
+        assert verdict.retry_at is not None
+        key = (yield Call("queue_key", {"id": row["id"]}))[0]
+        timer = {"id": row["id"], "shard": shard_of(as_uuid(row["job_id"])), "due_at": verdict.retry_at, "route": key["route"], "tenant": key["tenant"]}
+        yield Call("make_timer", timer | {"rank": verdict.retry_at + key["head"], "attempt": row["attempt"] + 1, "failures": row["failures"]})
+        return
+    yield Call("add_outcome", attempt | {"state": verdict.state, "started_at": None, "result": None})
+    if row["holds_place"] and (yield Call("free_place", {"job_id": row["job_id"], "id": row["id"]})):
+        yield from pass_on([row["job_id"]])
+
+
+class SqliteCancels:
+    """Stopping what was asked for."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def cancel(self, tenant: int, ids: Sequence[ExecutionId], by: str, now: Instant) -> dict[ExecutionId, State]:
+        def action() -> Action[dict[ExecutionId, State]]:
+            stands: dict[ExecutionId, State] = {}
+            for id in ids:
+                yield Call("ask_cancel", {"id": id, "tenant": tenant, "by": by, "now": now})
+                yield from _take_from_waiting(tenant, id, now)
+                row = one((yield Call("standing", {"id": id, "tenant": tenant})))
+                if row is not None:
+                    stands[id] = State(row["state"])
+            return stands
+
+        return await self._engine.run(action)
+
+
+def _take_from_waiting(tenant: int, id: ExecutionId, now: Instant) -> Action[None]:
+    key = one((yield Call("where_it_waits", {"id": id, "tenant": tenant})))
+    if key is None:
+        return
+    stopped = (yield Call("take_from_ready", {"id": id, "route": key["route"], "tenant": key["tenant"], "rank": key["rank"]})) or (
+        (yield Call("take_from_timers", {"id": id})) or (yield Call("drop_blocked", {"id": id}))
+    )
+    if not stopped:
+        return
+    yield Call("drop_waits", {"id": id})
+    outcome = {"id": id, "state": State.CANCELLED, "attempt": stopped[0]["attempt"] - 1, "lease": None, "worker": None, "started_at": None}
+    yield Call("add_outcome", outcome | {"finished_at": now, "result": None, "error": '{"reason":"cancelled"}'})
+    if key["holds_place"] and (yield Call("free_place", {"job_id": key["job_id"], "id": id})):
+        yield from pass_on([key["job_id"]])
+
+
+class SqliteRetention:
+    """What the pruner does."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def prepare(self, now: Instant, ahead: Micros) -> int:
+        return 0
+
+    async def prune(self, before: Instant, now: Instant, limit: int) -> int:
+        def action() -> Action[int]:
+            old = [{"id": row["id"]} for row in (yield Call("old_finished", {"before": id_floor(before), "finished_before": before, "quota": limit}))]
+            for name in ("drop_logs", "drop_attempts", "drop_execution", "drop_outcome"):
+                yield Many(name, old)
+            yield Call("drop_expired_keys", {"now": now})
+            yield Call("drop_workers", {"long_ago": before})
+            return len(old)
+
+        return await self._engine.run(action)

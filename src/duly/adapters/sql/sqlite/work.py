@@ -1,0 +1,175 @@
+"""Claim, finish and logs on SQLite."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from duly.adapters.sql.engine import Action, Call, Engine, Many, one
+from duly.adapters.sql.rows import as_uuid, encode
+from duly.adapters.sql.sqlite.places import pass_on
+from duly.domain.execution import Claimed, Finished, LeaseId, LogLine, WorkerId
+from duly.domain.fairness import Ask, Work
+from duly.domain.ids import ExecutionId
+from duly.domain.instants import Instant
+from duly.domain.lifecycle import COSTS_AN_ATTEMPT, Outcome, State
+from duly.ports.store import Route
+
+
+class SqliteReady:
+    """Where workers take work."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def routes(self) -> list[Route]:
+        return [Route(row["route"], row["pool"], row["labels"], row["handler"]) for row in await self._engine.fetch("routes", {})]
+
+    async def work(self, routes: Sequence[int], counted_to: int) -> list[Work]:
+        def action() -> Action[list[Work]]:
+            found: list[Work] = []
+            for route in routes:
+                for row in (yield Call("work_on_route", {"route": route, "counted_to": counted_to})):
+                    found.append(Work(route, row["tenant"], row["weight"], row["head"], row["depth"]))
+            return found
+
+        return await self._engine.read(action)
+
+    async def claim(self, worker: WorkerId, asks: Sequence[Ask], now: Instant) -> Claimed | None:
+        def action() -> Action[tuple[LeaseId, list[Any]] | None]:
+            if not (yield Call("live_worker", {"worker": worker, "now": now})):
+                return None
+            picked: list[Any] = []
+            for ask in asks:
+                rows = yield Call("pick", {"route": ask.route, "tenant": ask.tenant, "quota": ask.quota})
+                if rows:
+                    picked += rows
+                    yield Call("take", {"route": ask.route, "tenant": ask.tenant, "rank": rows[-1]["rank"], "id": rows[-1]["id"]})
+            if not picked:
+                return None
+            lease = (yield Call("grant", {"worker": worker, "now": now}))[0]["lease_id"]
+            yield Many("grant_member", [{"lease": lease, "id": row["id"], "attempt": row["attempt"], "failures": row["failures"]} for row in picked])
+            return lease, picked
+
+        claimed = await self._engine.run(action)
+        return None if claimed is None else _claimed(*claimed)
+
+    async def held_by(self, worker: WorkerId) -> list[Claimed]:
+        by_lease: dict[LeaseId, list[Any]] = defaultdict(list)
+        for row in await self._engine.fetch("held_by", {"worker": worker}):
+            by_lease[row["lease_id"]].append(row)
+        return [_claimed(lease, rows) for lease, rows in by_lease.items()]
+
+
+def _claimed(lease: LeaseId, rows: Sequence[Any]) -> Claimed:
+    return Claimed(
+        lease=lease,
+        ids=[as_uuid(row["id"]) for row in rows],
+        attempts=[row["attempt"] for row in rows],
+        failures=[row["failures"] for row in rows],
+        job_versions=[row["job_version"] for row in rows],
+        due_ats=[row["due_at"] for row in rows],
+        holds_place=[bool(row["holds_place"]) for row in rows],
+        payloads=msgspec.json.decode("[" + ",".join([row["payload"] or "null" for row in rows]) + "]"),
+    )
+
+
+class SqliteOutcomes:
+    """Where workers report."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def finish(self, worker: WorkerId, finished: Sequence[Finished], closing: Sequence[LeaseId], now: Instant) -> set[ExecutionId]:
+        def action() -> Action[set[ExecutionId]]:
+            refused: set[ExecutionId] = set()
+            freed: list[ExecutionId] = []
+            by_lease: dict[LeaseId, list[Finished]] = defaultdict(list)
+            for item in finished:
+                by_lease[item.lease].append(item)
+            for lease, items in by_lease.items():
+                held = {as_uuid(row["id"]): row for row in (yield Call("members", {"lease": lease, "worker": worker}))}
+                ended: list[Finished] = []
+                for item in items:
+                    if item.id in held:
+                        ended.append(item)
+                    elif not (yield Call("finished_under", {"id": item.id, "lease": lease})):
+                        refused.add(item.id)
+                yield from _succeed(worker, [item for item in ended if item.outcome is Outcome.SUCCEEDED], held)
+                for item in ended:
+                    final = item.outcome is Outcome.SUCCEEDED or (yield from _end(worker, item, held[item.id]))
+                    if final and item.holds_place and (yield Call("free_place", {"job_id": item.job_id, "id": item.id})):
+                        freed.append(item.job_id)
+                if len(ended) == len(held):
+                    yield Call("drop_members", {"lease": lease})
+                else:
+                    yield Many("drop_member", [{"lease": lease, "id": item.id} for item in ended])
+                yield Call("close_lease", {"lease": lease})
+            yield from pass_on(freed)
+            return refused
+
+        return await self._engine.run(action)
+
+    async def append_logs(self, worker: WorkerId, lines: Sequence[tuple[LeaseId, ExecutionId, int, LogLine]]) -> int:
+        def action() -> Action[int]:
+            kept: list[dict[str, Any]] = []
+            held: dict[tuple[LeaseId, ExecutionId], bool] = {}
+            for lease, id, attempt, line in lines:
+                if (lease, id) not in held:
+                    held[lease, id] = one((yield Call("member", {"lease": lease, "worker": worker, "id": id}))) is not None
+                if held[lease, id]:
+                    fields = encode(line.fields) if line.fields else None
+                    kept.append({"id": id, "attempt": attempt, "at": line.at, "level": line.level, "message": line.message, "fields": fields})
+            yield Many("append_log", kept)
+            return len(kept)
+
+        return await self._engine.run(action)
+
+
+def _succeed(worker: WorkerId, items: Sequence[Finished], held: dict[ExecutionId, Any]) -> Action[None]:
+    yield Many(
+        "add_outcome",
+        [
+            {
+                "id": item.id,
+                "state": State.SUCCEEDED,
+                "attempt": held[item.id]["attempt"],
+                "lease": item.lease,
+                "worker": worker,
+                "started_at": item.started_at,
+                "finished_at": item.finished_at,
+                "result": item.result,
+                "error": None,
+            }
+            for item in items
+        ],
+    )
+
+
+def _end(worker: WorkerId, item: Finished, member: Any) -> Action[bool]:
+    """Record an unsuccessful attempt; True when the execution is final with it."""
+    key = (yield Call("queue_key", {"id": item.id}))[0]
+    again = item.state is State.SCHEDULED and not key["cancelled"]
+    attempt = {
+        "id": item.id,
+        "attempt": member["attempt"],
+        "outcome": item.outcome,
+        "lease": item.lease,
+        "worker": worker,
+        "started_at": item.started_at,
+        "finished_at": item.finished_at,
+        "retry_at": item.retry_at,
+        "error": item.error,
+    }
+    yield Call("end_attempt", attempt)
+    if again:
+        assert item.retry_at is not None
+        timer = {"id": item.id, "shard": item.shard, "due_at": item.retry_at, "route": key["route"], "tenant": key["tenant"], "rank": item.retry_at + key["head"]}
+        yield Call("make_timer", timer | {"attempt": member["attempt"] + 1, "failures": member["failures"] + (item.outcome in COSTS_AN_ATTEMPT)})
+        return False
+    state = State.CANCELLED if item.state is State.SCHEDULED else item.state
+    yield Call("add_outcome", attempt | {"state": state, "result": None})
+    return True

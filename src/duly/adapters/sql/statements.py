@@ -1,0 +1,62 @@
+"""Loads the named statements: `-- name: x` blocks with `:named` parameters.
+
+One text serves both engines wherever it can be the same. `sql/postgres.sql` and
+`sql/sqlite.sql` add what only one engine has, and may override a shared text by name, with
+the reason beside it. `/*again*/` is a seam: a statement that has it exists twice, plain and as
+`…_again`, where the seam reads ON CONFLICT DO NOTHING (see sql/postgres.sql). `/*for update*/`
+locks the row on PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+_BLOCK = re.compile(r"^-- name: (\w+)\n", re.M)
+_COMMENT = re.compile(r"--[^\n]*")
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
+_SHARED = ("definitions", "fleet", "insights")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A named text, ready for one engine; `names` are its parameters in the order of their numbers."""
+
+    name: str
+    text: str
+    names: tuple[str, ...]
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether a reader's connection may run it."""
+        return "insert into" not in (lower := self.text.lower()) and "update " not in lower and "delete from" not in lower
+
+
+@cache
+def statements(engine: str) -> dict[str, Statement]:
+    """Every statement of an engine by name."""
+    texts: dict[str, str] = {}
+    for part in (*_SHARED, engine):
+        texts |= _parse(files("duly.adapters.sql").joinpath("sql", f"{part}.sql").read_text(encoding="utf-8"))
+    seamed = {f"{name}_again": text.replace("/*again*/", "ON CONFLICT DO NOTHING") for name, text in texts.items() if "/*again*/" in text}
+    if engine == "postgres":
+        # With one writer nothing needs it; here a change of a job excludes every other until it commits.
+        texts = {name: text.replace("/*for update*/", "FOR UPDATE OF j") for name, text in texts.items()}
+    number = _dollars if engine == "postgres" else _names
+    return {name: Statement(name, *number(text)) for name, text in (texts | seamed).items()}
+
+
+def _parse(source: str) -> dict[str, str]:
+    blocks = _BLOCK.split(source)[1:]
+    return {name: _COMMENT.sub("", body).strip().rstrip(";") for name, body in zip(blocks[::2], blocks[1::2], strict=True)}
+
+
+def _names(text: str) -> tuple[str, tuple[str, ...]]:
+    return text, tuple(dict.fromkeys(_PARAMETER.findall(text)))
+
+
+def _dollars(text: str) -> tuple[str, tuple[str, ...]]:
+    names = list(dict.fromkeys(_PARAMETER.findall(text)))
+    return _PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", text), tuple(names)

@@ -1,0 +1,94 @@
+"""Opens a store by its URL and puts the ports together."""
+
+from __future__ import annotations
+
+from urllib.parse import unquote, urlsplit
+
+from duly.adapters.sql.definitions import SqlDefinitions, SqlKeys
+from duly.adapters.sql.engine import Engine
+from duly.adapters.sql.engine_sqlite import SqliteEngine
+from duly.adapters.sql.fleet import SqlLeases, SqlLiveness
+from duly.adapters.sql.insights import SqlInsights
+from duly.adapters.sql.migrate import require_current
+from duly.adapters.sql.sqlite.dispatch import SqliteIntake, SqliteSchedules
+from duly.adapters.sql.sqlite.sweep import SqliteCancels, SqliteLosses, SqliteRetention
+from duly.adapters.sql.sqlite.work import SqliteOutcomes, SqliteReady
+from duly.domain.errors import Invalid
+from duly.domain.instants import Instant
+from duly.ports.store import Store
+
+
+class SqlHealth:
+    """Whether the store answers."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def store_now(self) -> Instant:
+        return await self._engine.store_now()
+
+    async def ping(self) -> None:
+        await require_current(self._engine)
+
+    async def close(self) -> None:
+        await self._engine.close()
+
+
+def open_engine(url: str) -> Engine:
+    """The engine of a store URL: `sqlite:///file.db`, `sqlite://:memory:` or `postgresql://…`."""
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        path = unquote(parts.netloc + parts.path) if parts.netloc == ":memory:" else unquote(parts.path.removeprefix("/"))
+        if parts.path.startswith("//"):
+            path = unquote(parts.path[1:])
+        if not path:
+            raise Invalid("DULY-E601", f"{url!r} names no file.", field="DULY_STORE", hint="Use sqlite:///duly.db, or sqlite:////var/lib/duly/duly.db for an absolute path.")
+        return SqliteEngine(path)
+    if parts.scheme in ("postgresql", "postgres"):
+        try:
+            from duly.adapters.sql.engine_postgres import PostgresEngine
+        except ImportError as error:
+            raise Invalid("DULY-E601", "PostgreSQL needs the extra: pip install 'duly[postgres]'.", field="DULY_STORE") from error
+        return PostgresEngine(url)
+    raise Invalid("DULY-E601", f"{parts.scheme!r} is not a kind of store.", field="DULY_STORE", hint="Use sqlite:///duly.db or postgresql://user@host/database.")
+
+
+def store_on(engine: Engine) -> Store:
+    """The ports on an open engine."""
+    if isinstance(engine, SqliteEngine):
+        return Store(
+            definitions=SqlDefinitions(engine),
+            intake=SqliteIntake(engine),
+            schedules=SqliteSchedules(engine),
+            ready=SqliteReady(engine),
+            outcomes=SqliteOutcomes(engine),
+            liveness=SqlLiveness(engine),
+            losses=SqliteLosses(engine),
+            cancels=SqliteCancels(engine),
+            leases=SqlLeases(engine),
+            insights=SqlInsights(engine),
+            retention=SqliteRetention(engine),
+            keys=SqlKeys(engine),
+            health=SqlHealth(engine),
+        )
+    from duly.adapters.sql.engine_postgres import PostgresEngine
+    from duly.adapters.sql.postgres.dispatch import PostgresIntake, PostgresSchedules
+    from duly.adapters.sql.postgres.sweep import PostgresCancels, PostgresLosses, PostgresRetention
+    from duly.adapters.sql.postgres.work import PostgresOutcomes, PostgresReady
+
+    assert isinstance(engine, PostgresEngine)
+    return Store(
+        definitions=SqlDefinitions(engine),
+        intake=PostgresIntake(engine),
+        schedules=PostgresSchedules(engine),
+        ready=PostgresReady(engine),
+        outcomes=PostgresOutcomes(engine),
+        liveness=SqlLiveness(engine),
+        losses=PostgresLosses(engine),
+        cancels=PostgresCancels(engine),
+        leases=SqlLeases(engine),
+        insights=SqlInsights(engine),
+        retention=PostgresRetention(engine),
+        keys=SqlKeys(engine),
+        health=SqlHealth(engine),
+    )

@@ -1,0 +1,61 @@
+"""The registry of error codes: what each means and what to do. `duly help CODE` and the reference print it; a test holds them together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One code: its HTTP status, a title, and the way out."""
+
+    code: str
+    status: int
+    title: str
+    fix: str
+
+
+_ALL = (
+    Code("DULY-E101", 422, "Malformed cron expression", "Five fields (minute hour day month weekday); six with seconds first and \"seconds\": true. Try `duly cron \"0 3 * * *\"`."),
+    Code("DULY-E102", 422, "The schedule can never fire", "No date satisfies it, such as 30 February, or it ends before its first fire. Change the day, the month or endAt."),
+    Code("DULY-E103", 422, "Unknown time zone", "Use an IANA name such as Europe/Berlin or UTC; case matters."),
+    Code("DULY-E104", 422, "Malformed duration", "Durations are numbers of seconds on the wire and 90s, 15m, 2h, 3d in Python and on the command line."),
+    Code("DULY-E105", 422, "Malformed or impossible time", "Use RFC 3339 with an offset, such as 2026-03-08T07:00:00Z; endAt lies after startAt."),
+    Code("DULY-E106", 422, "A field is invalid", "The problem names the field and what it takes. Unknown keys are refused, so look for a misspelling."),
+    Code("DULY-E107", 400, "The body is not JSON", "Send UTF-8 JSON. NaN, Infinity, comments and trailing commas are not JSON."),
+    Code("DULY-E108", 400, "The JSON is nested too deeply", "At most 32 levels. Keep large structures elsewhere and pass a reference."),
+    Code("DULY-E109", 413, "The body is too large", "At most 256 KiB for one object and 16 MiB for a batch. Keep large payloads elsewhere and pass a reference."),
+    Code("DULY-E110", 422, "Text that cannot be stored", "Strings must not contain NUL characters or lone surrogates."),
+    Code("DULY-E111", 422, "Malformed id", "Job ids look like job_… and execution ids like run_…, with 32 hexadecimal digits. Copy it from a list."),
+    Code("DULY-E112", 422, "Malformed cursor", "Pass nextCursor of the page before, unchanged, or leave it out to start again."),
+    Code("DULY-E114", 422, "Malformed name", "Names are 1 to 128 letters, digits and . _ : / @ -, starting with a letter or digit."),
+    Code("DULY-E115", 415, "Unsupported media type", "Send Content-Type: application/json."),
+    Code("DULY-E116", 422, "Malformed idempotency key", "Idempotency-Key is 1 to 200 visible ASCII characters."),
+    Code("DULY-E117", 422, "The payload does not fit the handler", "The problem names the argument. The handler's signature in the code says what it takes."),
+    Code("DULY-E118", 422, "The declaration is wrong", "The message names the job and what to change in its decorator."),
+    Code("DULY-E201", 404, "No such route", "See /v1/openapi.json for what there is."),
+    Code("DULY-E202", 405, "Method not allowed", "The Allow header names the methods of this route."),
+    Code("DULY-E204", 404, "No such job", "It does not exist in this key's tenant. `duly job list` shows those that do."),
+    Code("DULY-E205", 404, "No such execution", "It does not exist in this key's tenant, or retention has removed it."),
+    Code("DULY-E206", 404, "No such worker", "`duly doctor` lists the workers that live."),
+    Code("DULY-E207", 409, "Idempotency key used for another request", "Use a new Idempotency-Key for a new request; repeat a request with its own key and body."),
+    Code("DULY-E208", 409, "The name is taken", "Another live job of the tenant has this name. Change it with PUT, or delete it first."),
+    Code("DULY-E209", 412, "Somebody was faster", "The job has changed since its ETag was read. Read it again and repeat the change."),
+    Code("DULY-E210", 409, "The job's state does not allow this", "The problem says which state the job is in. A cancelled job stays cancelled: create a new one."),
+    Code("DULY-E211", 409, "The execution is final", "It can no longer change. `replay` runs it again as a new execution."),
+    Code("DULY-E212", 409, "The execution is not final", "Only a final execution can be replayed. Wait for it, or cancel it first."),
+    Code("DULY-E301", 401, "A key is needed", "Send Authorization: Bearer duly_… . `duly up` prints where the first key is kept."),
+    Code("DULY-E302", 401, "The key is not valid", "It is unknown, expired or revoked. Check DULY_KEY."),
+    Code("DULY-E303", 403, "The key's role does not allow this", "Ask for a key with a higher role."),
+    Code("DULY-E304", 400, "Refused request target", "The path or a header is malformed. Send the path as the reference has it."),
+    Code("DULY-E401", 429, "Too many requests", "Wait for the time in Retry-After."),
+    Code("DULY-E501", 503, "The store is away", "Nothing was acknowledged. Repeat after Retry-After; creates are safe to repeat with an Idempotency-Key."),
+    Code("DULY-E502", 503, "Shutting down", "This process is stopping. Repeat the request; another one will answer."),
+    Code("DULY-E503", 503, "The store needs an upgrade", "Its schema is older or newer than this version. Run `duly db upgrade`, or update Duly."),
+    Code("DULY-E599", 500, "A fault in Duly", "This is our bug. Please report it with the request id."),
+    Code("DULY-E601", 500, "A setting is wrong", "The message names the setting and what it takes."),
+    Code("DULY-E602", 500, "The application cannot be loaded", "Name it as module:attribute, such as shop.jobs:app, from a directory where it can be imported."),
+    Code("DULY-E603", 500, "The server cannot be reached", "Start it with `duly up`, or set DULY_URL."),
+)
+
+CODES: dict[str, Code] = {code.code: code for code in _ALL}

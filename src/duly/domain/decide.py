@@ -1,0 +1,94 @@
+"""Decisions: values in, one value out. Time and chance are arguments; nothing here reads or writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from json import dumps
+from typing import assert_never
+
+from duly.domain.catchup import plan_fires
+from duly.domain.execution import Advance, DueSchedule, Fire, Lost, Verdict
+from duly.domain.ids import fire_id
+from duly.domain.instants import SECOND, Instant, Micros
+from duly.domain.job import JobVersion
+from duly.domain.lifecycle import Outcome, SkipReason, State
+from duly.domain.retry import RetryPolicy, delay_before_retry
+
+# An advance takes at most this many targets; the rest of a long outage follows in the next batches.
+TARGETS_PER_ADVANCE = 500
+# A lost attempt starts again soon, yet not in the same instant on the next worker.
+WAIT_AFTER_LOSS: Micros = SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """A batch for the store: schedules that move, and the fires that follow from it."""
+
+    advances: list[Advance]
+    fires: list[Fire]
+
+
+def fires(due: Sequence[DueSchedule], versions: Mapping[int, JobVersion], now: Instant) -> Firing:
+    """What the due schedules fire, in the order of their ids, and where each stands afterwards.
+
+    Computed from the scheduled time, never from now, so two dispatchers decide the same.
+    """
+    advances: list[Advance] = []
+    made: list[Fire] = []
+    for item in due:
+        version = versions[item.version]
+        schedule = version.schedule
+        if schedule is None:
+            advances.append(Advance(item.job_id, item.shard, item.version, item.next_fire_at, None))
+            continue
+        plan = plan_fires(schedule, version.spec.catch_up, item.next_fire_at, now, limit=TARGETS_PER_ADVANCE)
+        advances.append(Advance(item.job_id, item.shard, item.version, item.next_fire_at, plan.next_at))
+        overlap = version.spec.overlap
+        for target in plan.targets:
+            made.append(
+                Fire(
+                    id=fire_id(item.job_id, target.at),
+                    job_id=item.job_id,
+                    at=target.at,
+                    job_version=item.version,
+                    tenant=version.tenant,
+                    route=version.route,
+                    rank=target.at - version.head_start,
+                    takes_a_place=overlap.takes_a_place,
+                    queue_depth=overlap.queue_depth,
+                    skip=None if target.runs else SkipReason.MISFIRE,
+                )
+            )
+    made.sort(key=lambda fire: fire.id.int)
+    return Firing(advances, made)
+
+
+def after_attempt(policy: RetryPolicy, outcome: Outcome, failures: int, now: Instant, chance: float, *, error: str | None, retry: bool = True) -> Verdict:
+    """What becomes of an execution whose attempt ended without success. `failures` does not count this attempt yet."""
+    match outcome:
+        case Outcome.FAILED | Outcome.TIMED_OUT:
+            if retry and failures + 1 < policy.max_attempts:
+                return Verdict(State.SCHEDULED, now + delay_before_retry(policy, failures + 1, chance), error)
+            return Verdict(State.DEAD, None, error)
+        case Outcome.RELEASED:
+            return Verdict(State.SCHEDULED, now, error)
+        case Outcome.CANCELLED:
+            return Verdict(State.CANCELLED, None, error)
+        case Outcome.SUCCEEDED:
+            return Verdict(State.SUCCEEDED, None, None)
+        case Outcome.WORKER_LOST:
+            raise ValueError("a loss is decided by after_loss, from what the store knows")
+        case _:
+            assert_never(outcome)
+
+
+def after_loss(lost: Lost, policy: RetryPolicy, now: Instant) -> Verdict:
+    """What becomes of an execution whose worker is gone. Losses have their own budget: what kills its workers is quarantined."""
+    if lost.cancelled:
+        return Verdict(State.CANCELLED, None, dumps({"reason": "cancelled"}))
+    losses = lost.losses + 1
+    if losses >= policy.max_losses:
+        times = "once" if losses == 1 else f"{losses} times"
+        return Verdict(State.DEAD, None, dumps({"type": "WorkerLost", "message": f"killed its worker {times}", "reason": "poison"}))
+    return Verdict(State.SCHEDULED, now + WAIT_AFTER_LOSS, dumps({"type": "WorkerLost", "message": "the worker that ran it is gone"}))

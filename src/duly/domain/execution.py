@@ -1,0 +1,176 @@
+"""Executions and attempts, as values that cross the ports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from duly.domain.ids import ExecutionId, JobId
+from duly.domain.instants import Instant
+from duly.domain.lifecycle import Outcome, SkipReason, State, Trigger
+
+LeaseId = int
+WorkerId = int
+
+
+@dataclass(frozen=True, slots=True)
+class NewExecution:
+    """An execution to be written: the immutable header. Payload is JSON text; None means the job version's."""
+
+    id: ExecutionId
+    job_id: JobId
+    job_version: int
+    tenant: int
+    route: int
+    shard: int
+    trigger: Trigger
+    due_at: Instant
+    rank: int
+    payload: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fire:
+    """One target of a schedule, to be written as an execution: it runs, or is recorded with the reason why not."""
+
+    id: ExecutionId
+    job_id: JobId
+    at: Instant
+    job_version: int
+    tenant: int
+    route: int
+    rank: int
+    takes_a_place: bool
+    queue_depth: int
+    skip: SkipReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """A schedule moves from where it was read to its next fire (None: it has no more and its job is complete)."""
+
+    job_id: JobId
+    shard: int
+    version: int
+    read_at: Instant
+    next_at: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
+class DueSchedule:
+    """A schedule whose next fire has come."""
+
+    job_id: JobId
+    shard: int
+    next_fire_at: Instant
+    version: int
+
+
+@dataclass(slots=True)
+class Claimed:
+    """A batch of executions under one lease, in parallel lists: the claim is the hottest path, and rows cost."""
+
+    lease: LeaseId
+    ids: list[ExecutionId]
+    attempts: list[int]
+    failures: list[int]
+    job_versions: list[int]
+    due_ats: list[Instant]
+    holds_place: list[bool]
+    payloads: list[Any]
+
+
+@dataclass(slots=True)
+class Finished:
+    """One attempt's end, as the worker reports it. `state` SCHEDULED with `retry_at` means: again, later."""
+
+    id: ExecutionId
+    lease: LeaseId
+    outcome: Outcome
+    state: State
+    started_at: Instant
+    finished_at: Instant
+    job_id: JobId
+    shard: int
+    holds_place: bool
+    result: str | None = None
+    error: str | None = None
+    retry_at: Instant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """An attempt whose worker is gone, before it is decided what becomes of it."""
+
+    id: ExecutionId
+    lease: LeaseId
+    worker: WorkerId
+    granted_at: Instant
+    attempt: int
+    failures: int
+    losses: int
+    cancelled: bool
+    job_id: JobId
+    job_version: int
+    holds_place: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of an attempt that ended badly: SCHEDULED at `retry_at`, or final with an error."""
+
+    state: State
+    retry_at: Instant | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """An execution as people read it: the header and where it stands now."""
+
+    id: ExecutionId
+    job_id: JobId
+    job_name: str
+    job_version: int
+    tenant: int
+    state: State
+    trigger: Trigger
+    due_at: Instant
+    created_at: Instant
+    attempt: int
+    max_attempts: int
+    last_outcome: Outcome | None = None
+    next_attempt_at: Instant | None = None
+    fence: LeaseId | None = None
+    worker: WorkerId | None = None
+    started_at: Instant | None = None
+    finished_at: Instant | None = None
+    payload: str | None = None
+    result: str | None = None
+    error: str | None = None
+    cancel_asked_at: Instant | None = None
+    skip: SkipReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One ended or running try of an execution."""
+
+    attempt: int
+    outcome: Outcome | None
+    fence: LeaseId
+    worker: WorkerId
+    started_at: Instant | None
+    finished_at: Instant | None
+    retry_at: Instant | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line that a handler logged during an attempt."""
+
+    at: Instant
+    level: str
+    message: str
+    fields: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,85 @@
+"""Fair sharing: how many executions a claim asks for from each (route, tenant) that has work.
+
+Tenants share by weighted deficit round robin: what rounding withholds from a tenant is
+remembered as credit and paid later. Within a tenant the oldest head goes first, so that
+routes of one tenant behave like one queue.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, MutableMapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Ready work of one tenant on one route: the rank of its head, and how much there is (at most what was counted)."""
+
+    route: int
+    tenant: int
+    weight: int
+    head: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Take at most `quota` of this tenant's ready executions on this route."""
+
+    route: int
+    tenant: int
+    quota: int
+
+
+def share_out(budget: int, work: Iterable[Work], credit: MutableMapping[int, float], *, counted_to: int) -> list[Ask]:
+    """Split `budget` over the work. `counted_to` is where counting stopped: a depth that reaches it means "that many or more".
+
+    What a tenant cannot use goes to those that can; `credit` carries the remainders from call to call.
+    """
+    by_tenant: dict[int, list[Work]] = defaultdict(list)
+    for item in work:
+        if item.depth > 0:
+            by_tenant[item.tenant].append(item)
+    if budget <= 0 or not by_tenant:
+        return []
+    for gone in [tenant for tenant in credit if tenant not in by_tenant]:
+        del credit[gone]
+
+    room = {tenant: _depth(items, counted_to) for tenant, items in by_tenant.items()}
+    given = dict.fromkeys(by_tenant, 0)
+    left = budget
+    hungry = dict(by_tenant)
+    while left > 0 and hungry:
+        total = sum(items[0].weight for items in hungry.values())
+        round_budget, served = left, 0
+        for tenant in sorted(hungry, key=lambda t: (-credit.get(t, 0.0), t)):
+            owed = credit.get(tenant, 0.0) + round_budget * hungry[tenant][0].weight / total
+            grant = min(int(owed), room[tenant] - given[tenant], left)
+            # A tenant that is out of work keeps no claim on the future.
+            credit[tenant] = 0.0 if given[tenant] + grant >= room[tenant] else owed - grant
+            given[tenant] += grant
+            left -= grant
+            served += grant
+        hungry = {tenant: items for tenant, items in hungry.items() if given[tenant] < room[tenant]}
+        if served == 0 and hungry:
+            # Shares below one: the largest credit is served now, the others' grows.
+            first = max(hungry, key=lambda t: (credit.get(t, 0.0), -t))
+            credit[first] = credit.get(first, 0.0) - 1.0
+            given[first] += 1
+            left -= 1
+    return [ask for tenant in sorted(given) for ask in _by_head(by_tenant[tenant], given[tenant], counted_to)]
+
+
+def _depth(items: list[Work], counted_to: int) -> int:
+    return 1 << 30 if any(item.depth >= counted_to for item in items) else sum(item.depth for item in items)
+
+
+def _by_head(items: list[Work], quota: int, counted_to: int) -> list[Ask]:
+    asks: list[Ask] = []
+    for item in sorted(items, key=lambda w: (w.head, w.route)):
+        take = quota if item.depth >= counted_to else min(quota, item.depth)
+        if take > 0:
+            asks.append(Ask(item.route, item.tenant, take))
+            quota -= take
+    return asks

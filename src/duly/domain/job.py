@@ -1,0 +1,227 @@
+"""A job: what to run, when, and under which policies. A version of it never changes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+from typing import assert_never
+from uuid import UUID
+
+from duly.domain.catchup import CatchUp
+from duly.domain.cron import parse_cron
+from duly.domain.errors import Invalid
+from duly.domain.ids import JobId
+from duly.domain.instants import DAY, HOUR, LATEST, MINUTE, SECOND, Instant, Micros
+from duly.domain.lifecycle import JobState
+from duly.domain.overlap import Overlap
+from duly.domain.retry import RetryPolicy
+from duly.domain.schedule import CronSchedule, DstGap, DstOverlap, IntervalSchedule, OneTimeSchedule, Schedule
+from duly.domain.zones import load_zone
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}\Z")
+POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}\Z")
+SHORTEST_INTERVAL: Micros = SECOND
+LONGEST_TIMEOUT: Micros = 7 * DAY
+
+SHELL_HANDLER = "duly.shell"
+HTTP_HANDLER = "duly.http"
+
+
+class JobType(StrEnum):
+    """How a job comes to fire."""
+
+    CRON = "CRON"
+    INTERVAL = "INTERVAL"
+    ONE_TIME = "ONE_TIME"
+    DELAYED = "DELAYED"
+    ON_DEMAND = "ON_DEMAND"
+
+
+class Priority(StrEnum):
+    """Priority is a head start in time, so nobody starves."""
+
+    CRITICAL = "CRITICAL"
+    HIGH = "HIGH"
+    NORMAL = "NORMAL"
+    LOW = "LOW"
+
+
+HEAD_STARTS: dict[Priority, Micros] = {
+    Priority.CRITICAL: HOUR,
+    Priority.HIGH: 5 * MINUTE,
+    Priority.NORMAL: 0,
+    Priority.LOW: -5 * MINUTE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """When a job fires, as it was asked for; `schedule_of` compiles it."""
+
+    type: JobType = JobType.ON_DEMAND
+    cron: str | None = None
+    seconds: bool = False
+    zone: str = "UTC"
+    dst_gap: DstGap = DstGap.RUN_AFTER
+    dst_overlap: DstOverlap = DstOverlap.FIRST
+    every: Micros | None = None
+    anchor: Instant | None = None
+    run_at: Instant | None = None
+    start_at: Instant | None = None
+    end_at: Instant | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpCall:
+    """A webhook: what is sent when the job runs."""
+
+    url: str
+    method: str = "POST"
+    headers: dict[str, str] = field(default_factory=dict)
+    body: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Who runs it: a pool, the labels a worker must have, and a handler, a webhook or an argv."""
+
+    pool: str = "default"
+    requires: dict[str, str] = field(default_factory=dict)
+    handler: str | None = None
+    http: HttpCall | None = None
+    shell: tuple[str, ...] | None = None
+
+    @property
+    def handler_name(self) -> str:
+        """The name a worker must offer to run it."""
+        if self.handler is not None:
+            return self.handler
+        return HTTP_HANDLER if self.http is not None else SHELL_HANDLER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """The whole definition of one job version."""
+
+    name: str
+    timing: Timing
+    target: Target
+    payload: str | None = None
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    timeout: Micros | None = None
+    priority: Priority = Priority.NORMAL
+    overlap: Overlap = field(default_factory=Overlap)
+    catch_up: CatchUp = field(default_factory=CatchUp)
+    description: str | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobVersion:
+    """A version as roles need it: immutable, so it is cached for ever by its small number."""
+
+    number: int
+    job_id: JobId
+    version: int
+    tenant: int
+    tenant_name: str
+    route: int
+    spec: JobSpec
+    created_at: Instant
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The compiled schedule; None when it fires only on demand."""
+        return schedule_of(self.spec.timing, self.job_id)
+
+    @property
+    def head_start(self) -> Micros:
+        """How far ahead of its due time it stands in the queue."""
+        return HEAD_STARTS[self.spec.priority]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as people read it: its current version and where it stands."""
+
+    id: JobId
+    state: JobState
+    version: JobVersion
+    created_at: Instant
+    next_fire_at: Instant | None = None
+    paused_at: Instant | None = None
+    pause_reason: str | None = None
+
+
+def route_labels(requires: dict[str, str]) -> str:
+    """The canonical text of required labels: `gpu,region=eu`, sorted. An empty value means the label must be there."""
+    return ",".join(f"{key}={value}" if value else key for key, value in sorted(requires.items()))
+
+
+def satisfies(offered: dict[str, str], labels: str) -> bool:
+    """Whether a worker with these labels may run what requires `labels` (canonical text)."""
+    for label in labels.split(",") if labels else ():
+        key, _, value = label.partition("=")
+        if key not in offered or (value and offered[key] != value):
+            return False
+    return True
+
+
+@lru_cache(maxsize=65_536)
+def schedule_of(timing: Timing, job_id: UUID) -> Schedule | None:
+    """Compile a timing. Raises Invalid when it is malformed or can never fire.
+
+    The job's id seeds `H`, so a slot is stable over versions and differs between jobs.
+    """
+    start, end = timing.start_at, timing.end_at
+    if start is not None and end is not None and end <= start:
+        raise Invalid("DULY-E105", "ends before it starts.", field="endAt", hint="endAt must be later than startAt.")
+    match timing.type:
+        case JobType.CRON:
+            if timing.cron is None:
+                raise Invalid("DULY-E101", "a CRON job needs a schedule.", field="schedule", hint='For example "schedule": "0 3 * * *".')
+            cron = parse_cron(timing.cron, seconds=timing.seconds, hash_key=job_id.hex)
+            load_zone(timing.zone)
+            return CronSchedule(cron=cron, zone=timing.zone, gap=timing.dst_gap, overlap=timing.dst_overlap, start_at=start, end_at=end)
+        case JobType.INTERVAL:
+            if timing.every is None or timing.anchor is None:
+                raise Invalid("DULY-E104", "an INTERVAL job needs an interval.", field="intervalSec", hint='For example "intervalSec": 900.')
+            if timing.every < SHORTEST_INTERVAL:
+                raise Invalid("DULY-E104", "an interval is at least one second.", field="intervalSec")
+            return IntervalSchedule(every=timing.every, anchor=timing.anchor, start_at=start, end_at=end)
+        case JobType.ONE_TIME | JobType.DELAYED:
+            if timing.run_at is None:
+                raise Invalid("DULY-E105", "needs the time at which it runs.", field="runAt", hint='For example "runAt": "2026-12-01T09:00:00Z".')
+            if not 0 <= timing.run_at <= LATEST:
+                raise Invalid("DULY-E105", "is out of range.", field="runAt", hint="Times lie between 1970 and 9999.")
+            return OneTimeSchedule(at=timing.run_at)
+        case JobType.ON_DEMAND:
+            return None
+        case _:
+            assert_never(timing.type)
+
+
+def check_spec(spec: JobSpec) -> None:
+    """Refuse what cannot be a job: bad names, labels, targets, bounds. The schedule is checked by `schedule_of`."""
+    if not NAME.match(spec.name):
+        raise Invalid("DULY-E114", f"{spec.name[:40]!r} is not a job name.", field="name", hint="1 to 128 letters, digits and . _ : / @ -, starting with a letter or digit.")
+    target = spec.target
+    if not POOL.match(target.pool):
+        raise Invalid("DULY-E114", f"{target.pool[:40]!r} is not a pool name.", field="target.pool", hint="1 to 64 letters, digits and . _ -")
+    chosen = [name for name in ("handler", "http", "shell") if getattr(target, name) is not None]
+    if len(chosen) != 1:
+        raise Invalid("DULY-E106", "needs exactly one of handler, http and shell.", field="target")
+    if target.handler is not None and not NAME.match(target.handler):
+        raise Invalid("DULY-E114", f"{target.handler[:40]!r} is not a handler name.", field="target.handler")
+    if target.handler in (SHELL_HANDLER, HTTP_HANDLER):
+        raise Invalid("DULY-E106", f"{target.handler!r} is reserved.", field="target.handler", hint='Use "shell": [...] or "http": {...} instead.')
+    for key, value in target.requires.items():
+        if not LABEL.match(key) or (value and not LABEL.match(value)):
+            raise Invalid("DULY-E114", f"{key[:40]!r} is not a label.", field="target.requires", hint='For example {"region": "eu", "gpu": ""}.')
+    if len(target.requires) > 16:
+        raise Invalid("DULY-E106", "at most 16 labels.", field="target.requires")
+    if spec.timeout is not None and not 0 < spec.timeout <= LONGEST_TIMEOUT:
+        raise Invalid("DULY-E106", "must be more than 0 and at most 7 days.", field="timeoutSec")

@@ -1,0 +1,71 @@
+"""What a worker and its child processes say to each other: one JSON document per line, over a socket of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from duly.domain.instants import Instant, Micros
+from duly.domain.job import JobVersion
+
+LONGEST_MESSAGE = 16 << 20
+
+
+class Hello(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
+    """To a new child: where to look for modules."""
+
+    path: list[str]
+
+
+class Run(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
+    """To a child: one attempt. `now` is the worker's corrected clock at the time of sending."""
+
+    handler: str
+    id: UUID
+    attempt: int
+    failures: int
+    fence: int
+    due_at: Instant
+    started_at: Instant
+    deadline: Instant | None
+    version: JobVersion
+    payload: Any
+    worker_name: str
+    now: Instant
+
+
+class Log(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
+    """From a child: a line that the handler logged."""
+
+    level: str
+    message: str
+    fields: dict[str, Any]
+
+
+class Returned(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
+    """From a child: the handler's result. The child is free for the next attempt."""
+
+    result: Any
+
+
+class Raised(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
+    """From a child: the handler failed, as text. The child is free for the next attempt."""
+
+    type: str
+    message: str
+    retry: bool = True
+    retry_after: Micros | None = None
+    detail: str | None = None
+
+
+class Broken(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
+    """From a child, its last word: the application cannot be imported."""
+
+    message: str
+    detail: str
+
+
+Request = Hello | Run
+Reply = Log | Returned | Raised | Broken

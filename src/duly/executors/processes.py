@@ -1,0 +1,209 @@
+"""Handlers in child processes: they can be killed, and crash alone.
+
+A child imports the operator's application once and then runs one attempt at a time. It
+speaks over a socket of its own, so what a handler prints cannot garble the protocol: its
+standard output and error are read as log lines of the attempt in progress.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from typing import Any, assert_never
+
+import msgspec
+
+from duly.executors.groups import ProcessGroup, describe_exit
+from duly.executors.guard import Guard
+from duly.executors.messages import LONGEST_MESSAGE, Broken, Hello, Log, Raised, Reply, Request, Returned, Run
+from duly.executors.output import Budget, Lines, OutputPipe, open_pipe
+from duly.ports.handlers import Attempt, Failure
+
+# How long a child that hung up may take to die before it is killed.
+LAST_WORDS = 1.0
+
+_decoder: msgspec.json.Decoder[Reply] = msgspec.json.Decoder(Reply)
+
+
+class ProcessPool:
+    """Up to `size` children of one application (`module:attribute`), started when they are first needed."""
+
+    def __init__(self, reference: str, *, size: int, grace: float = 5.0) -> None:
+        self._reference = reference
+        self._grace = grace
+        self._places = asyncio.Semaphore(size)
+        self._guard = Guard()
+        self._idle: list[_Child] = []
+        self._busy: set[_Child] = set()
+        self._closed = False
+
+    async def run(self, handler: str, attempt: Attempt) -> Any:
+        """Run one attempt in a child and return its result.
+
+        A child that dies fails this attempt only. When the caller is cancelled the child is stopped: SIGTERM to its
+        group, SIGKILL after the grace; the next attempt gets a new one.
+        """
+        async with self._places:
+            child = await self._take()
+            self._busy.add(child)
+            try:
+                return await child.run(handler, attempt)
+            finally:
+                if child.is_free and not self._closed:
+                    self._idle.append(child)
+                else:
+                    await child.stop(self._grace)
+                self._busy.discard(child)
+                await self._close_guard()
+
+    def pids(self) -> list[int]:
+        """The children that live, idle ones first."""
+        return [child.pid for child in [*self._idle, *self._busy]]
+
+    async def close(self) -> None:
+        """Stop the idle children; a busy one stops with its attempt. May be called again."""
+        self._closed = True
+        idle, self._idle = self._idle, []
+        await asyncio.gather(*(child.stop(self._grace) for child in idle))
+        await self._close_guard()
+
+    async def _close_guard(self) -> None:
+        if self._closed and not self._busy:
+            await asyncio.to_thread(self._guard.close)
+
+    async def _take(self) -> _Child:
+        while self._idle:
+            child = self._idle.pop()
+            if not child.has_exited():
+                return child
+            await child.stop(0)
+        return await _Child.start(self._reference, self._guard)
+
+
+class _Child:
+    """One child process; it is free while no attempt runs in it."""
+
+    def __init__(self, group: ProcessGroup, pipes: list[OutputPipe], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.pid = group.pid
+        self.is_free = True
+        self._group = group
+        self._pipes = pipes
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def start(cls, reference: str, guard: Guard) -> _Child:
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                process = _popen(reference, theirs)
+        except OSError:
+            ours.close()
+            raise
+        guard.watch(process.pid)
+        pipes = [open_pipe(process.stdout, _nobody), open_pipe(process.stderr, _nobody)]
+        group = ProcessGroup(process, *pipes, before_reaping=guard.forget)
+        try:
+            reader, writer = await asyncio.open_unix_connection(sock=ours, limit=LONGEST_MESSAGE)
+        except BaseException:
+            ours.close()
+            await group.stop(0)
+            raise
+        child = cls(group, pipes, reader, writer)
+        child._send(Hello(path=sys.path))
+        return child
+
+    def has_exited(self) -> bool:
+        return self._group.has_exited()
+
+    async def run(self, handler: str, attempt: Attempt) -> Any:
+        self.is_free = False
+        budget = Budget()
+        lines = Lines(attempt, "info", budget), Lines(attempt, "error", budget)
+        for pipe, sink in zip(self._pipes, lines, strict=True):
+            pipe.sink = sink.feed
+        try:
+            return await self._converse(handler, attempt)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            # It closed the socket: it is dead or dying, and the kernel may still be writing its core.
+            status = await self._group.finish(LAST_WORDS)
+            raise Failure(f"The child process {describe_exit(status)}.", type="ProcessDied", detail=lines[1].tail or None) from None
+        finally:
+            # What was printed before the reply is in the pipe by now, so it belongs to this attempt.
+            for pipe, sink in zip(self._pipes, lines, strict=True):
+                pipe.drain()
+                pipe.sink = _nobody
+                sink.finish()
+
+    async def stop(self, grace: float) -> None:
+        try:
+            await self._group.stop(grace)
+        finally:
+            self._writer.transport.abort()
+
+    async def _converse(self, handler: str, attempt: Attempt) -> Any:
+        self._send(_request(handler, attempt))
+        await self._writer.drain()
+        while True:
+            message = _decoder.decode(await self._reader.readuntil(b"\n"))
+            match message:
+                case Log():
+                    attempt.log(message.level, message.message, message.fields)
+                case Returned():
+                    self.is_free = True
+                    return message.result
+                case Raised():
+                    self.is_free = True
+                    raise Failure(
+                        message.message, type=message.type, retry=message.retry, retry_after=message.retry_after, detail=message.detail
+                    )
+                case Broken():
+                    raise Failure(
+                        f"The application could not be imported in a child process: {message.message}",
+                        type="ImportFailed",
+                        detail=message.detail,
+                    )
+                case _:
+                    assert_never(message)
+
+    def _send(self, message: Request) -> None:
+        with contextlib.suppress(ConnectionError):
+            self._writer.write(msgspec.json.encode(message) + b"\n")
+
+
+def _popen(reference: str, theirs: socket.socket) -> subprocess.Popen[bytes]:
+    # The environment is inherited: the application finds its settings as it does in the worker.
+    return subprocess.Popen(
+        [sys.executable, "-m", "duly.executors.child", reference, str(theirs.fileno()), str(os.getpid())],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=[theirs.fileno()],
+        bufsize=0,
+        start_new_session=True,
+    )
+
+
+def _request(handler: str, attempt: Attempt) -> Run:
+    return Run(
+        handler=handler,
+        id=attempt.id,
+        attempt=attempt.attempt,
+        failures=attempt.failures,
+        fence=attempt.fence,
+        due_at=attempt.due_at,
+        started_at=attempt.started_at,
+        deadline=attempt.deadline,
+        version=attempt.version,
+        payload=attempt.payload,
+        worker_name=attempt.worker_name,
+        now=attempt.clock(),
+    )
+
+
+def _nobody(chunk: bytes) -> None:
+    """What an idle child prints belongs to no attempt."""

@@ -1,0 +1,137 @@
+"""Commands: an argv list, run without a shell, in a session of its own and with a bare environment.
+
+No argument is ever interpreted: `;`, `$()` and newlines are text. A command gains no
+privileges (PR_SET_NO_NEW_PRIVS, inherited from the thread that starts it, so nothing runs
+between fork and exec), sees only the environment it is given, reads the payload as JSON
+from its standard input, and does not outlive its attempt: when it has exited, what it
+left in its process group gets the grace to finish printing and is then killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, Any
+
+from duly.domain.ids import execution_text
+from duly.domain.instants import to_rfc3339
+from duly.domain.job import SHELL_HANDLER
+from duly.executors.groups import ProcessGroup, describe_exit
+from duly.executors.guard import Guard
+from duly.executors.output import Budget, Lines, open_pipe
+from duly.executors.payload import payload_json
+from duly.ports.handlers import Attempt, Failure, Handler
+
+PR_SET_NO_NEW_PRIVS = 38
+
+
+def shell_handler(*, grace: float = 5.0, environment: Mapping[str, str] | None = None, directory: str | None = None) -> Handler:
+    """Run `target.shell` in `directory` with `environment` and the DULY_ variables of the attempt, and nothing else.
+
+    A cancelled command gets SIGTERM, its whole group; after `grace` seconds SIGKILL.
+    """
+    shell = _Shell(grace, dict(environment or {}), directory)
+    return Handler(SHELL_HANDLER, shell.run, shell.close)
+
+
+class _Shell:
+    def __init__(self, grace: float, environment: dict[str, str], directory: str | None) -> None:
+        self._grace = grace
+        self._environment = environment
+        self._directory = directory
+        self._guard = Guard()
+        # One thread, because the mark is the thread's: whatever it starts inherits it, and the worker itself stays as it is.
+        self._starter = ThreadPoolExecutor(1, "duly-start", initializer=_give_up_new_privileges)
+
+    async def run(self, attempt: Attempt) -> dict[str, Any]:
+        argv = attempt.version.spec.target.shell
+        if not argv:
+            raise Failure("The job has no command.", type="CommandNotFound", retry=False)
+        process, cancelled = await self._start(argv, attempt)
+        budget = Budget()
+        stdout, stderr = Lines(attempt, "info", budget), Lines(attempt, "error", budget)
+        pipes = open_pipe(process.stdout, stdout.feed), open_pipe(process.stderr, stderr.feed)
+        group = ProcessGroup(process, *pipes, before_reaping=self._guard.forget)
+        try:
+            try:
+                if cancelled:
+                    raise asyncio.CancelledError
+                await group.exited.wait()
+            except asyncio.CancelledError:
+                await group.stop(self._grace)
+                raise
+            status = await group.finish(self._grace)
+        finally:
+            stdout.finish()
+            stderr.finish()
+        if status != 0:
+            raise Failure(describe_exit(status), type="ExitStatus", detail=stderr.tail or None)
+        return {"exitCode": 0, "stdout": stdout.tail}
+
+    async def close(self) -> None:
+        self._starter.shutdown(wait=False)
+        await asyncio.to_thread(self._guard.close)
+
+    async def _start(self, argv: Sequence[str], attempt: Attempt) -> tuple[subprocess.Popen[bytes], bool]:
+        """The process, and whether the attempt was cancelled meanwhile: what has been started must be known to be stopped."""
+        starting = asyncio.get_running_loop().run_in_executor(self._starter, self._popen, argv, attempt)
+        cancelled = False
+        while not starting.done():
+            try:
+                await asyncio.wait([starting])
+            except asyncio.CancelledError:
+                cancelled = True
+        try:
+            return starting.result(), cancelled
+        except FileNotFoundError as exc:
+            if self._directory is not None and exc.filename == self._directory:
+                raise Failure(f"The directory for commands, {self._directory}, does not exist.", type="DirectoryNotFound") from None
+            raise Failure(f"{argv[0]!r} was not found on this worker.", type="CommandNotFound", retry=False) from None
+        except (OSError, ValueError) as exc:
+            raise Failure(f"{argv[0]!r} cannot be run: {exc}", type="CommandNotRunnable", retry=False) from None
+
+    def _popen(self, argv: Sequence[str], attempt: Attempt) -> subprocess.Popen[bytes]:
+        with payload_file(attempt) as stdin:
+            process = subprocess.Popen(
+                argv,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self._environment | attempt_environment(attempt),
+                cwd=self._directory,
+                bufsize=0,
+                start_new_session=True,
+            )
+        self._guard.watch(process.pid)
+        return process
+
+
+def attempt_environment(attempt: Attempt) -> dict[str, str]:
+    """The attempt, as a command sees it."""
+    return {
+        "DULY_EXECUTION_ID": execution_text(attempt.id),
+        "DULY_JOB": attempt.version.spec.name,
+        "DULY_ATTEMPT": str(attempt.attempt),
+        "DULY_FENCE": str(attempt.fence),
+        "DULY_IDEMPOTENCY_KEY": attempt.idempotency_key,
+        "DULY_SCHEDULED_AT": to_rfc3339(attempt.due_at),
+    }
+
+
+def payload_file(attempt: Attempt) -> IO[bytes]:
+    """The payload as a file at its beginning: unlike a pipe it needs nobody to write while the command reads, or does not."""
+    file: IO[bytes] = tempfile.TemporaryFile() if sys.platform != "linux" else os.fdopen(os.memfd_create("payload"), "w+b")  # noqa: SIM115
+    file.write(payload_json(attempt))
+    file.seek(0)
+    return file
+
+
+def _give_up_new_privileges() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)

@@ -1,0 +1,304 @@
+"""The typed-route layer: a route is declared once, and routing, checking, decoding and the OpenAPI document follow from it.
+
+    @route("GET", "/v1/jobs/{jobId}", role=Role.VIEWER, answer=JobDetailView, problems=("DULY-E204",))
+    async def show_job(call: Call, job_id: JobId) -> Reply: ...
+
+The signature says what a route takes: `job_id` and `execution_id` come from the path, `query`
+and `body` are msgspec structs. Matching is exact and on the raw bytes of the path: nothing is
+decoded, normalised, redirected or case-folded, so there is one spelling of every path. Whoever
+is not in PUBLIC needs a key, whether the path exists or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, get_type_hints
+from urllib.parse import parse_qsl
+from uuid import UUID
+
+import msgspec
+from starlette.types import Receive
+
+from duly.domain.access import Actor, Role
+from duly.domain.errors import Forbidden, Invalid, NotFound
+from duly.domain.ids import parse_execution_id, parse_job_id
+from duly.domain.instants import HOUR
+from duly.http.limits import LARGEST_OBJECT, check_text, read_body
+from duly.http.problems import refusal
+from duly.http.services import Services
+from duly.ports.store import Idempotency
+
+PUBLIC = frozenset({"/healthz", "/readyz", "/version"})
+KEEP_IDEMPOTENCY_KEYS = 24 * HOUR
+
+_PATH_IDS: dict[str, tuple[str, Callable[[str], UUID]]] = {
+    "{jobId}": ("job_id", parse_job_id),
+    "{executionId}": ("execution_id", parse_execution_id),
+}
+_SEGMENT = re.compile(rb"[A-Za-z0-9_~-][A-Za-z0-9_.~:@!$&'()*+,=-]*")
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_IDEMPOTENCY_KEY = re.compile(rb"[!-~]{1,200}")
+
+
+@dataclass(slots=True)
+class Reply:
+    """What a handler answers. Status 0 means the route's own."""
+
+    content: object
+    status: int = 0
+    headers: Sequence[tuple[bytes, bytes]] = ()
+
+
+@dataclass(slots=True)
+class Stream:
+    """An answer that goes on: server-sent events until the iterator ends, the caller hangs up or the server stops."""
+
+    events: AsyncIterator[bytes]
+
+
+@dataclass(slots=True)
+class Call:
+    """One request on its way to a handler."""
+
+    services: Services
+    headers: dict[bytes, bytes]
+    request_id: str
+    closing: asyncio.Event
+    sleep: Callable[[float], Awaitable[None]]
+    receive: Receive
+    key: str = ""
+    idempotency: Idempotency | None = None
+    known_actor: Actor | None = None
+
+    @property
+    def actor(self) -> Actor:
+        """Who asks. A public route has nobody to ask for."""
+        if self.known_actor is None:
+            raise Forbidden("DULY-E301", "This needs a key.", field="Authorization")
+        return self.known_actor
+
+
+Handler = Callable[..., Awaitable[Reply | Stream]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A declared route. `role` None is public; `problems` are the codes that its own work may raise."""
+
+    method: str
+    path: str
+    handle: Handler
+    role: Role | None
+    status: int
+    answer: Any
+    also: Mapping[int, str]
+    problems: Sequence[str]
+    query: type[msgspec.Struct] | None
+    body: type[msgspec.Struct] | None
+    body_optional: bool
+    limit: int
+    idempotent: bool
+    request_headers: Mapping[str, Mapping[str, Any]]
+    response_headers: Mapping[str, str]
+    examples: Mapping[str, Any]
+    streams: bool
+    decoder: msgspec.json.Decoder[Any] | None
+    path_id: Callable[[str], UUID] | None
+    integers: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """The operation's id: the handler's name as the wire writes names."""
+        first, *rest = self.handle.__name__.split("_")
+        return first + "".join(word.capitalize() for word in rest)
+
+    async def answer_to(self, call: Call, method: bytes, path: bytes, segment: bytes | None, query_string: bytes) -> Reply | Stream:
+        """Check and decode what was sent, in the order of cost, and let the handler answer."""
+        arguments: list[object] = []
+        if self.path_id is not None:
+            arguments.append(self.path_id((segment or b"").decode("latin-1")))
+        if self.query is not None:
+            arguments.append(self.parse_query(query_string))
+        elif query_string and self.role is not None:
+            raise Invalid("DULY-E106", "This route takes no query parameters.", field=_first_name(query_string))
+        if self.body is not None:
+            body = await read_body(call.receive, call.headers, self.limit)
+            arguments.append(self.decode(body))
+            if self.idempotent:
+                call.idempotency = idempotency_of(call, method, path, body)
+        return await self.handle(call, *arguments)
+
+    def decode(self, body: bytes) -> Any:
+        """The body as its struct. An optional one that was not sent is all defaults."""
+        assert self.body is not None and self.decoder is not None
+        if not body:
+            if self.body_optional:
+                return self.body()
+            raise Invalid("DULY-E107", "The body is empty.", hint="Send a JSON object.")
+        check_text(body)
+        try:
+            return self.decoder.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+            raise refusal(exc) from None
+
+    def parse_query(self, query_string: bytes) -> Any:
+        """The query as its struct. Unknown names, repeated names and malformed numbers are refused, never ignored."""
+        assert self.query is not None
+        found: dict[str, object] = {}
+        for name, value in _pairs(query_string) if query_string else ():
+            if name in found:
+                raise Invalid("DULY-E106", "stands twice in the query.", field=name)
+            if "\x00" in value:
+                raise Invalid("DULY-E110", "contains a NUL character.", field=name)
+            if name in self.integers:
+                if not _INTEGER.fullmatch(value):
+                    raise Invalid("DULY-E106", "must be a whole number.", field=name)
+                found[name] = int(value)
+            else:
+                found[name] = value
+        try:
+            return msgspec.convert(found, self.query)
+        except msgspec.ValidationError as exc:
+            raise refusal(exc) from None
+
+
+def route(
+    method: str,
+    path: str,
+    *,
+    role: Role | None,
+    answer: Any,
+    status: int = 200,
+    also: Mapping[int, str] | None = None,
+    problems: Sequence[str] = (),
+    body_optional: bool = False,
+    limit: int = LARGEST_OBJECT,
+    idempotent: bool = False,
+    request_headers: Mapping[str, Mapping[str, Any]] | None = None,
+    response_headers: Mapping[str, str] | None = None,
+    examples: Mapping[str, Any] | None = None,
+    streams: bool = False,
+) -> Callable[[Handler], Route]:
+    """Declare a handler's route; see the top of this module."""
+    if (role is None) is not (path in PUBLIC):
+        raise ValueError(f"{path}: a route has a role unless it is one of {sorted(PUBLIC)}")
+
+    def declare(handle: Handler) -> Route:
+        hints = get_type_hints(handle)
+        takes = list(inspect.signature(handle).parameters)[1:]
+        ids = [_PATH_IDS[segment] for segment in path.split("/") if segment.startswith("{")]
+        if takes != [name for name, _ in ids] + [name for name in ("query", "body") if name in hints]:
+            raise ValueError(f"{handle.__name__} takes {takes}; {path} has {[name for name, _ in ids]}, then come query and body")
+        query, body = hints.get("query"), hints.get("body")
+        return Route(
+            method=method,
+            path=path,
+            handle=handle,
+            role=role,
+            status=status,
+            answer=answer,
+            also=also or {},
+            problems=problems,
+            query=query,
+            body=body,
+            body_optional=body_optional,
+            limit=limit,
+            idempotent=idempotent,
+            request_headers=request_headers or {},
+            response_headers=response_headers or {},
+            examples=examples or {},
+            streams=streams,
+            decoder=None if body is None else msgspec.json.Decoder(body),
+            path_id=ids[0][1] if ids else None,
+            integers=frozenset() if query is None else _integers_of(query),
+        )
+
+    return declare
+
+
+@dataclass(slots=True)
+class Table:
+    """All routes, by the exact bytes of their paths."""
+
+    routes: Sequence[Route]
+    _fixed: dict[bytes, dict[str, Route]] = field(default_factory=dict)
+    _shaped: dict[tuple[bytes, ...], dict[str, Route]] = field(default_factory=dict)
+    # By number of segments: where an id may stand.
+    _places: dict[int, list[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for declared in self.routes:
+            parts = declared.path.encode().split(b"/")
+            places = [place for place, part in enumerate(parts) if part.startswith(b"{")]
+            if not places:
+                found = self._fixed.setdefault(declared.path.encode(), {})
+            else:
+                (place,) = places
+                parts[place] = b"{}"
+                found = self._shaped.setdefault(tuple(parts), {})
+                if place not in self._places.setdefault(len(parts), []):
+                    self._places[len(parts)].append(place)
+            if declared.method in found:
+                raise ValueError(f"{declared.method} {declared.path} is declared twice")
+            found[declared.method] = declared
+
+    def find(self, path: bytes) -> tuple[dict[str, Route], bytes | None] | None:
+        """The routes of a path by method, and the id that stands in it; None when there are none."""
+        fixed = self._fixed.get(path)
+        if fixed is not None:
+            return fixed, None
+        parts = path.split(b"/")
+        for place in self._places.get(len(parts), ()):
+            segment = parts[place]
+            parts[place] = b"{}"
+            shaped = self._shaped.get(tuple(parts))
+            if shaped is not None and _SEGMENT.fullmatch(segment):
+                return shaped, segment
+            parts[place] = segment
+        return None
+
+
+def no_such_route() -> NotFound:
+    """The answer to whoever has a key and asks for what there is not."""
+    return NotFound("DULY-E201", "There is no such route.")
+
+
+def idempotency_of(call: Call, method: bytes, path: bytes, body: bytes) -> Idempotency | None:
+    """The caller's Idempotency-Key with the hash of what it stands for; None when there is none."""
+    sent = call.headers.get(b"idempotency-key")
+    if sent is None:
+        return None
+    if not _IDEMPOTENCY_KEY.fullmatch(sent):
+        raise Invalid("DULY-E116", "must be 1 to 200 visible ASCII characters.", field="Idempotency-Key")
+    digest = sha256(b"%b %b\n%b" % (method, path, body)).digest()
+    return Idempotency(key=sent.decode(), body_hash=digest, expires_at=call.services.clock.now() + KEEP_IDEMPOTENCY_KEYS)
+
+
+def _pairs(query_string: bytes) -> list[tuple[str, str]]:
+    try:
+        text = query_string.decode("ascii")
+        return parse_qsl(text, keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=32)
+    except ValueError:
+        raise Invalid("DULY-E106", "The query string is malformed.", hint="name=value pairs joined by &, percent-encoded UTF-8.") from None
+
+
+def _first_name(query_string: bytes) -> str:
+    return query_string.split(b"&")[0].split(b"=")[0].decode("latin-1")[:64]
+
+
+def _integers_of(query: type[msgspec.Struct]) -> frozenset[str]:
+    """The wire names of a query's whole numbers: they arrive as text."""
+    info = msgspec.inspect.type_info(query)
+    assert isinstance(info, msgspec.inspect.StructType)
+    return frozenset(item.encode_name for item in info.fields if _is_integer(item.type))
+
+
+def _is_integer(kind: msgspec.inspect.Type) -> bool:
+    if isinstance(kind, msgspec.inspect.UnionType):
+        return any(_is_integer(member) for member in kind.types)
+    return isinstance(kind, msgspec.inspect.IntType)

@@ -1,0 +1,24 @@
+"""Schedules: explain one before it is used."""
+
+from __future__ import annotations
+
+from duly.domain.access import Role
+from duly.http.routing import Call, Reply, route
+from duly.usecases.preview import preview
+from duly.wire.schedules import PreviewShape, PreviewView
+
+
+@route(
+    "POST",
+    "/v1/schedules/preview",
+    role=Role.VIEWER,
+    answer=PreviewView,
+    problems=("DULY-E101", "DULY-E102", "DULY-E103", "DULY-E104", "DULY-E105"),
+    examples={"daily": {"type": "CRON", "schedule": "30 2 * * *", "timezone": "America/New_York", "after": "2026-03-07T12:00:00Z", "count": 2}},
+)
+async def preview_schedule(call: Call, body: PreviewShape) -> Reply:
+    """A schedule in words, its next fires with what the clocks do to them, and what to look out for"""
+    return Reply(preview(body, call.services.clock.now()))
+
+
+ROUTES = [preview_schedule]

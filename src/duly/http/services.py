@@ -1,0 +1,34 @@
+"""What the API needs to answer: the use cases, a clock, and whether the store is there."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from importlib import metadata
+
+from duly.ports.clock import Clock
+from duly.usecases.access import Access
+from duly.usecases.executions import Executions
+from duly.usecases.inspect import Fleet
+from duly.usecases.jobs import Jobs
+
+
+def installed_version() -> str:
+    """The version of the package that runs."""
+    try:
+        return metadata.version("duly")
+    except metadata.PackageNotFoundError:  # straight from a source tree
+        return "0+unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Put together by the composer. `ready` raises Unavailable while the store is away."""
+
+    jobs: Jobs
+    executions: Executions
+    fleet: Fleet
+    access: Access
+    clock: Clock
+    ready: Callable[[], Awaitable[None]]
+    version: str = field(default_factory=installed_version)

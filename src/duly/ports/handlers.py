@@ -1,0 +1,129 @@
+"""Handlers: what a worker can run, and how it runs one attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from duly.domain.execution import LeaseId, LogLine
+from duly.domain.ids import ExecutionId, execution_text, fire_id
+from duly.domain.instants import Instant, Micros, to_rfc3339
+from duly.domain.job import JobVersion
+
+
+class Attempt:
+    """One attempt in progress, as executors and handlers see it. Mutable, and one per attempt: kept small."""
+
+    __slots__ = ("id", "attempt", "failures", "fence", "due_at", "started_at", "deadline", "version", "payload", "cancelled", "logs", "clock", "worker_name")
+
+    def __init__(
+        self,
+        id: ExecutionId,
+        attempt: int,
+        failures: int,
+        fence: LeaseId,
+        due_at: Instant,
+        version: JobVersion,
+        payload: Any,
+        clock: Callable[[], Instant],
+        worker_name: str,
+    ) -> None:
+        self.id = id
+        self.attempt = attempt
+        self.failures = failures
+        self.fence = fence
+        self.due_at = due_at
+        self.version = version
+        self.payload = payload
+        self.clock = clock
+        self.worker_name = worker_name
+        self.started_at: Instant = 0
+        self.deadline: Instant | None = None
+        self.cancelled = False
+        self.logs: list[LogLine] | None = None
+
+    @property
+    def idempotency_key(self) -> str:
+        """Stable over attempts: tenant/job/scheduled time for a fire; for others the execution stands in for the time."""
+        job = self.version
+        moment = to_rfc3339(self.due_at) if fire_id(job.job_id, self.due_at) == self.id else execution_text(self.id)
+        return f"{job.tenant_name}/{job.spec.name}/{moment}"
+
+    def log(self, level: str, message: str, fields: dict[str, Any]) -> None:
+        """Keep a line; it reaches the store with the next flush."""
+        if self.logs is None:
+            self.logs = []
+        self.logs.append(LogLine(self.clock(), level, message, fields))
+
+
+class Failure(Exception):
+    """The handler failed in a way that says what comes next.
+
+    `retry=False` goes straight to the dead letters; `retry_after` replaces the policy's wait. `detail` is kept with the
+    attempt (a traceback, the end of what a command printed).
+    """
+
+    def __init__(self, message: str, *, type: str = "Failure", retry: bool = True, retry_after: Micros | None = None, detail: str | None = None) -> None:
+        super().__init__(message)
+        self.type = type
+        self.retry = retry
+        self.retry_after = retry_after
+        self.detail = detail
+
+
+class ExecutorKind(StrEnum):
+    """Where a Python handler runs."""
+
+    LOOP = "loop"
+    THREAD = "thread"
+    PROCESS = "process"
+
+
+@dataclass(frozen=True, slots=True)
+class PythonCall:
+    """A Python function that a worker can run: `call(attempt)` binds the payload and calls it; an awaitable when `kind` is LOOP."""
+
+    name: str
+    kind: ExecutorKind
+    call: Callable[[Attempt], Any]
+
+
+class CallSource(Protocol):
+    """An application that declares Python handlers; child processes import it by the reference the operator gave."""
+
+    def calls(self) -> Mapping[str, PythonCall]:
+        """Every handler by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A named thing that a worker can run.
+
+    `run` is awaited with the attempt and returns a JSON-encodable result; an exception is a failure. When the task that
+    awaits it is cancelled (timeout, cancel, lost lease), it stops what it started before it lets the CancelledError go on.
+    """
+
+    name: str
+    run: Callable[[Attempt], Coroutine[Any, Any, Any]]
+    close: Callable[[], Awaitable[None]] | None = None
+
+
+@dataclass(slots=True)
+class Registry:
+    """The handlers of one worker by name: an explicit list, never an import path from the wire."""
+
+    by_name: dict[str, Handler] = field(default_factory=dict)
+
+    def add(self, handler: Handler) -> None:
+        """Offer a handler; the last one of a name wins."""
+        self.by_name[handler.name] = handler
+
+    def names(self) -> list[str]:
+        """What is offered, in order."""
+        return sorted(self.by_name)
+
+    def get(self, name: str) -> Handler | None:
+        """The handler of that name."""
+        return self.by_name.get(name)

@@ -1,0 +1,408 @@
+"""The store's ports: the one truth. Each consumer sees only what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from duly.domain.execution import (
+    Attempt,
+    Claimed,
+    DueSchedule,
+    Execution,
+    Finished,
+    LeaseId,
+    LogLine,
+    Lost,
+    NewExecution,
+    Verdict,
+    WorkerId,
+)
+from duly.domain.decide import Firing
+from duly.domain.fairness import Ask, Work
+from duly.domain.ids import ExecutionId, JobId
+from duly.domain.instants import Instant, Micros
+from duly.domain.job import Job, JobSpec, JobVersion
+from duly.domain.lifecycle import JobState, State
+
+
+@dataclass(frozen=True, slots=True)
+class Idempotency:
+    """A client's key for one create: the same key and body give the same answer for as long as it is kept."""
+
+    key: str
+    body_hash: bytes
+    expires_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job to be created."""
+
+    id: JobId
+    tenant: int
+    spec: JobSpec
+    shard: int
+    next_fire_at: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reschedule:
+    """A schedule waits for another fire from now on; None: it has none any more."""
+
+    next_fire_at: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs to list: newest first, after the cursor."""
+
+    tenant: int
+    name: str | None = None
+    state: JobState | None = None
+    search: str | None = None
+    handler: str | None = None
+    pool: str | None = None
+    before: JobId | None = None
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionFilter:
+    """Which executions to list: newest first, after the cursor."""
+
+    tenant: int
+    job_id: JobId | None = None
+    state: State | None = None
+    before: ExecutionId | None = None
+    limit: int = 50
+
+
+class Definitions(Protocol):
+    """Jobs and their versions."""
+
+    async def create_jobs(self, creations: Sequence[tuple[Sequence[NewJob], Idempotency | None]], now: Instant) -> list[list[JobId]]:
+        """Create all or none, in one transaction. With an idempotency key that was used before for the same body: the ids of then.
+
+        Raises Conflict for a name that a live job of the tenant has (DULY-E208), and for a key used with another body (DULY-E207).
+        """
+
+    async def job(self, tenant: int, id: JobId) -> Job | None:
+        """The job with its current version, whoever's state it is in; None when the tenant has no such job."""
+
+    async def job_named(self, tenant: int, name: str) -> Job | None:
+        """The live job of that name (not CANCELLED)."""
+
+    async def jobs(self, wanted: JobFilter) -> list[Job]:
+        """Newest first."""
+
+    async def new_version(self, tenant: int, id: JobId, spec: JobSpec, reschedule: Reschedule | None, expected: int | None, now: Instant) -> bool:
+        """Give the job a new current version; its schedule keeps its next fire unless it is rescheduled. A paused job stays paused.
+
+        False when `expected` is not the current version number (somebody was faster). Raises as `create_jobs` for a taken name.
+        """
+
+    async def set_state(self, tenant: int, id: JobId, state: JobState, next_fire_at: Instant | None, reason: str | None, now: Instant) -> bool:
+        """Pause, resume (with the next fire to wait for) or cancel. After it returns, no fire later than now is made by a paused or cancelled job.
+
+        False when the job is not there, or is cancelled already.
+        """
+
+    async def versions(self, numbers: Sequence[int]) -> dict[int, JobVersion]:
+        """Versions by their numbers. They never change, so callers keep them."""
+
+
+class Intake(Protocol):
+    """Where executions come in."""
+
+    async def enqueue(self, executions: Sequence[NewExecution], now: Instant) -> int:
+        """Write headers, and make ready what is due. Idempotent by id; returns how many were new."""
+
+    async def enqueue_once(self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant) -> list[ExecutionId]:
+        """The same under an idempotency key: the ids of the first call with it. Raises Conflict (DULY-E207) for another body."""
+
+
+class Schedules(Protocol):
+    """What a dispatcher reads and writes. Every write names the epoch under which the shard is held."""
+
+    async def due_schedules(self, shards: Sequence[int], now: Instant, limit: int) -> list[DueSchedule]:
+        """Schedules whose next fire has come, at most `limit` per shard, oldest first within a shard."""
+
+    async def fire(self, firing: Firing, epochs: dict[int, int], now: Instant) -> FireReport:
+        """Advance schedules that still stand where they were read, in shards whose epoch is still ours, and write their fires.
+
+        What lost a race is left out. A job that may not overlap runs only if it gets its place, else it waits or is skipped.
+        """
+
+    async def promote(self, epochs: dict[int, int], now: Instant, limit: int) -> PromoteReport:
+        """Due timers become ready, or final when they were cancelled meanwhile; at most `limit` per shard."""
+
+    async def upcoming(self, shards: Sequence[int], after: Instant, until: Instant, limit: int) -> list[Instant]:
+        """Instants in (after, until] at which a schedule or timer of these shards becomes due; at most `limit`, soonest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class FireReport:
+    """What a firing did: schedules advanced, executions written, and of those skipped or waiting."""
+
+    advanced: int = 0
+    fired: int = 0
+    skipped: int = 0
+    queued: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PromoteReport:
+    """What a promotion did, and on which routes something is ready now."""
+
+    promoted: int = 0
+    cancelled: int = 0
+    routes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShardLease:
+    """Who holds a shard, under which epoch, until when, and when its owner last showed progress."""
+
+    shard: int
+    epoch: int
+    owner: str | None
+    lease_until: Instant
+    progress_at: Instant
+
+
+class ReadyQueue(Protocol):
+    """Where workers take work."""
+
+    async def routes(self) -> list[Route]:
+        """All routes; few, and they only ever grow in number."""
+
+    async def work(self, routes: Sequence[int], counted_to: int) -> list[Work]:
+        """Tenants that have ready work on these routes, with the head's rank and a depth counted up to `counted_to`."""
+
+    async def claim(self, worker: WorkerId, asks: Sequence[Ask], now: Instant) -> Claimed | None:
+        """Take ready executions for this worker under one new lease: best rank first within each ask's quota.
+
+        What another worker took is left out: losing a race is normal and raises nothing. None when nothing was ready,
+        or when the worker is lost. After Unavailable the lease may exist: ask `held_by`.
+        """
+
+    async def held_by(self, worker: WorkerId) -> list[Claimed]:
+        """What the worker's leases hold that has not ended: for a claim whose answer was lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A queue: a pool, the labels it requires, and the handler that a worker must offer."""
+
+    number: int
+    pool: str
+    labels: str
+    handler: str
+
+
+class Outcomes(Protocol):
+    """Where workers report."""
+
+    async def finish(self, worker: WorkerId, finished: Sequence[Finished], closing: Sequence[LeaseId], now: Instant) -> set[ExecutionId]:
+        """Record ends of attempts under leases that this worker still holds, and close those of `closing` that are complete.
+
+        Returns the ids that were refused: their lease is gone, another worker may have them, nothing was written for them.
+        Repeating a call is harmless: what is recorded already under the same lease counts as accepted.
+        """
+
+    async def append_logs(self, worker: WorkerId, lines: Sequence[tuple[LeaseId, ExecutionId, int, LogLine]]) -> int:
+        """Keep log lines of attempts whose lease this worker holds; returns how many were kept."""
+
+
+class Liveness(Protocol):
+    """A worker's life, renewed by its heartbeat."""
+
+    async def register(self, name: str, about: WorkerAbout, now: Instant, ttl: Micros) -> WorkerId:
+        """A new worker, alive until now + ttl. Every process start is a new worker."""
+
+    async def renew(self, worker: WorkerId, now: Instant, ttl: Micros) -> list[ExecutionId] | None:
+        """Live on until now + ttl; answers which of its running executions are asked to stop. None: the worker is lost for good."""
+
+    async def retire(self, worker: WorkerId, now: Instant) -> None:
+        """The worker ends and holds nothing any more; what it still held is left to the sweeper at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerAbout:
+    """What a worker says of itself."""
+
+    pool: str
+    labels: dict[str, str] = field(default_factory=dict)
+    handlers: list[str] = field(default_factory=list)
+    slots: int = 0
+    host: str = ""
+    pid: int = 0
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """A worker as it is read."""
+
+    id: WorkerId
+    name: str
+    about: WorkerAbout
+    started_at: Instant
+    expires_at: Instant
+    lost_at: Instant | None
+    running: int
+
+
+class Losses(Protocol):
+    """What the sweeper does."""
+
+    async def bury_workers(self, now: Instant) -> list[WorkerId]:
+        """Workers past their time are lost for good, so that they cannot renew while their leases are taken away."""
+
+    async def lose(self, decide: Callable[[Lost, JobVersion], Verdict], now: Instant, limit: int) -> LossReport:
+        """Take leases of lost workers away, at most `limit`: what has not ended in them gets a WORKER_LOST attempt and the verdict.
+
+        A lease that a finish holds at this moment is left for the next round; of sweeper and finish exactly one wins.
+        """
+
+    async def reconcile(self, now: Instant) -> int:
+        """Free what a crash between two statements left behind: places of final executions, queues nobody passes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossReport:
+    """Leases taken away, attempts lost, and of those executions that are final now."""
+
+    leases: int = 0
+    lost: int = 0
+    dead: int = 0
+
+
+class Cancels(Protocol):
+    """Stopping what was asked for."""
+
+    async def cancel(self, tenant: int, ids: Sequence[ExecutionId], by: str, now: Instant) -> dict[ExecutionId, State]:
+        """Commit the wish, then take each execution from where it waits. Answers where each stands: CANCELLED,
+        another final state (it was faster), or RUNNING (its worker is told by its heartbeat). Unknown ids are left out."""
+
+
+class Leases(Protocol):
+    """Who owns which shard (the store's own leader leases)."""
+
+    async def shards(self) -> list[ShardLease]:
+        """All shards, in order."""
+
+    async def announce_dispatcher(self, name: str, now: Instant, ttl: Micros) -> list[str]:
+        """Be counted as a live dispatcher until now + ttl; answers all live ones, in order."""
+
+    async def take(self, shard: int, seen_epoch: int, owner: str, now: Instant, ttl: Micros, patience: Micros) -> int | None:
+        """Own a shard under a new epoch if its lease has run out or its owner shows no progress. None: somebody was faster."""
+
+    async def renew(self, owner: str, epochs: dict[int, int], now: Instant, ttl: Micros) -> list[int]:
+        """Hold on to shards under these epochs and show progress; answers those that are still ours."""
+
+    async def release(self, owner: str, epochs: dict[int, int], now: Instant) -> None:
+        """Hand shards over at once, and be counted no longer."""
+
+
+class Insights(Protocol):
+    """Reading for people."""
+
+    async def execution(self, tenant: int, id: ExecutionId) -> Execution | None:
+        """Where one execution stands: one snapshot, so exactly one answer."""
+
+    async def executions(self, wanted: ExecutionFilter) -> list[Execution]:
+        """Newest first."""
+
+    async def attempts(self, id: ExecutionId) -> list[Attempt]:
+        """Every attempt, first to last, the running one included."""
+
+    async def logs(self, id: ExecutionId, attempt: int | None, after: int, limit: int) -> list[tuple[int, int, LogLine]]:
+        """(sequence, attempt, line) past the sequence number `after`, in order."""
+
+    async def workers(self, now: Instant) -> list[WorkerRow]:
+        """Live ones, and lost ones of the last hour."""
+
+    async def standing_counts(self, tenant: int) -> dict[State, int]:
+        """How many executions stand in each state."""
+
+    async def job_counts(self, tenant: int) -> dict[JobState, int]:
+        """How many jobs are in each state."""
+
+    async def ready_by_pool(self) -> list[tuple[str, int, int | None]]:
+        """(pool, ready executions, smallest rank) of pools that have ready work."""
+
+
+class Retention(Protocol):
+    """What the pruner does."""
+
+    async def prepare(self, now: Instant, ahead: Micros) -> int:
+        """Create the partitions of the coming time; returns how many were made (0 where there are none)."""
+
+    async def prune(self, before: Instant, now: Instant, limit: int) -> int:
+        """Remove finished executions older than `before`, with attempts and logs, and expired idempotency keys.
+
+        Whatever is not final stays, however old. Returns how many rows or partitions went; 0 when done.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """An API key as the store has it: never the secret."""
+
+    id: str
+    tenant: int
+    tenant_name: str
+    role: str
+    name: str
+    hash: bytes
+    created_at: Instant
+    expires_at: Instant | None = None
+    revoked_at: Instant | None = None
+
+
+class Keys(Protocol):
+    """API keys."""
+
+    async def key(self, id: str) -> KeyRow | None:
+        """A key by its public id."""
+
+    async def add_key(self, row: KeyRow) -> bool:
+        """False when a key of that id exists already."""
+
+    async def any_admin_key(self) -> bool:
+        """Whether somebody can administer this store."""
+
+
+class Health(Protocol):
+    """Whether the store answers."""
+
+    async def store_now(self) -> Instant:
+        """The store's own clock."""
+
+    async def ping(self) -> None:
+        """Raises Unavailable when the store is away or its schema is not ours."""
+
+    async def close(self) -> None:
+        """Let connections go; committed work stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """All of the store's ports, for those who compose."""
+
+    definitions: Definitions
+    intake: Intake
+    schedules: Schedules
+    ready: ReadyQueue
+    outcomes: Outcomes
+    liveness: Liveness
+    losses: Losses
+    cancels: Cancels
+    leases: Leases
+    insights: Insights
+    retention: Retention
+    keys: Keys
+    health: Health

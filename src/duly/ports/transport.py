@@ -1,0 +1,27 @@
+"""The transport: tells workers that something is ready, and dispatchers that something comes up. A hint, never the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from duly.domain.instants import Instant
+
+
+class Transport(Protocol):
+    """May lose, repeat and delay; whoever waits on it also polls."""
+
+    async def announce(self, routes: Sequence[int]) -> None:
+        """Executions on these routes are ready. Called after the commit; never raises for a lost hint."""
+
+    async def announce_due(self, at: Instant) -> None:
+        """Something becomes due at this instant: dispatchers may want to look then."""
+
+    async def wait_ready(self, timeout: float) -> bool:
+        """Wait until something may be ready, at most `timeout` seconds; False when it ran out."""
+
+    async def wait_due(self, timeout: float) -> Instant | None:
+        """Wait for an announced instant, at most `timeout` seconds; None when it ran out."""
+
+    async def close(self) -> None:
+        """Stop listening."""

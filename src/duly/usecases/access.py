@@ -1,0 +1,83 @@
+"""Keys: making, recognising and bootstrapping them. Secrets are 256 random bits and never stored, only their hash."""
+
+from __future__ import annotations
+
+import hmac
+from hashlib import sha256
+
+from duly.domain.access import DEFAULT_TENANT, DEFAULT_TENANT_NUMBER, Actor, Role
+from duly.domain.errors import Invalid
+from duly.domain.instants import SECOND, Instant, Micros
+from duly.ports.clock import Clock, Entropy
+from duly.ports.store import KeyRow, Keys
+
+PREFIX = "duly_"
+# A key is looked up again after this long, so a revocation takes effect everywhere within it.
+TRUSTED_FOR: Micros = 3 * SECOND
+
+
+class Access:
+    """Recognises keys. Answers are kept for a few seconds, so that a busy client does not cost a query each time."""
+
+    def __init__(self, store: Keys, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._known: dict[str, tuple[Instant, Actor]] = {}
+
+    async def recognise(self, secret: str) -> Actor | None:
+        """The actor behind a key; None when it is unknown, expired or revoked."""
+        now = self._clock.boottime()
+        known = self._known.get(secret)
+        if known is not None and 0 <= now - known[0] < TRUSTED_FOR:
+            return known[1]
+        self._known.pop(secret, None)
+        if not is_key_shaped(secret):
+            return None
+        row = await self._store.key(key_id(secret))
+        if row is None or not hmac.compare_digest(row.hash, _hash(secret)) or not _is_valid(row, self._clock.now()):
+            return None
+        actor = Actor(tenant=row.tenant, tenant_name=row.tenant_name, role=Role[row.role], key_id=row.id)
+        if len(self._known) > 10_000:
+            self._known.clear()
+        self._known[secret] = (now, actor)
+        return actor
+
+
+async def ensure_admin_key(store: Keys, wanted: str | None, now: Instant, entropy: Entropy) -> str | None:
+    """See to it that somebody can administer the store: `wanted` if given, else a new key when there is none yet.
+
+    Returns the secret only when it was made here: it is shown once and cannot be read again.
+    """
+    if wanted is not None:
+        if not is_key_shaped(wanted):
+            raise Invalid("DULY-E601", "DULY_ADMIN_KEY must have 8 to 200 visible ASCII characters.", hint="For example: duly_$(openssl rand -hex 32)")
+        await store.add_key(_admin_row(wanted, now))
+        return None
+    if await store.any_admin_key():
+        return None
+    secret = f"{PREFIX}{entropy(256):064x}"
+    await store.add_key(_admin_row(secret, now))
+    return secret
+
+
+def is_key_shaped(secret: str) -> bool:
+    """Whether it could be a key at all: 8 to 200 visible ASCII characters. Keys made here start with `duly_`."""
+    return 8 <= len(secret) <= 200 and all("!" <= c <= "~" for c in secret)
+
+
+def key_id(secret: str) -> str:
+    """The public id of a key: derived from its hash, safe to show, to log and to index."""
+    return _hash(secret).hex()[:16]
+
+
+def _hash(secret: str) -> bytes:
+    # A fast hash is right for a random 256-bit secret: there is nothing to guess.
+    return sha256(b"duly key\x00" + secret.encode()).digest()
+
+
+def _admin_row(secret: str, now: Instant) -> KeyRow:
+    return KeyRow(id=key_id(secret), tenant=DEFAULT_TENANT_NUMBER, tenant_name=DEFAULT_TENANT, role=Role.ADMIN.name, name="first admin key", hash=_hash(secret), created_at=now)
+
+
+def _is_valid(row: KeyRow, now: Instant) -> bool:
+    return row.revoked_at is None and (row.expires_at is None or row.expires_at > now)

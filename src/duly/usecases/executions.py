@@ -1,0 +1,147 @@
+"""Executions: enqueue, run now, replay, cancel, show, list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from duly.domain.access import Actor
+from duly.domain.errors import Conflict, NotFound
+from duly.domain.execution import Attempt, Execution, LogLine, NewExecution
+from duly.domain.ids import ExecutionId, JobId, execution_text, new_ids
+from duly.domain.instants import Instant, Micros
+from duly.domain.job import HEAD_STARTS, Job, Priority
+from duly.domain.lifecycle import JobState, State, Trigger, is_final
+from duly.domain.shards import shard_of
+from duly.ports.clock import Clock, Entropy
+from duly.ports.store import Cancels, ExecutionFilter, Idempotency, Insights, Intake
+from duly.ports.transport import Transport
+from duly.usecases.coalesce import Coalescer
+from duly.usecases.jobs import Jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One execution that somebody asks for. Payload is JSON text; None means the job's own."""
+
+    payload: str | None = None
+    run_at: Instant | None = None
+    delay: Micros | None = None
+    priority: Priority | None = None
+    trigger: Trigger = Trigger.ENQUEUE
+
+
+class Executions:
+    """The use cases on executions."""
+
+    def __init__(self, jobs: Jobs, intake: Intake, cancels: Cancels, insights: Insights, clock: Clock, entropy: Entropy, transport: Transport) -> None:
+        self._jobs = jobs
+        self._intake = intake
+        self._cancels = cancels
+        self._insights = insights
+        self._clock = clock
+        self._entropy = entropy
+        self._transport = transport
+        self._enqueues: Coalescer[Sequence[NewExecution], None] = Coalescer(self._flush)
+
+    async def enqueue(self, actor: Actor, job_id: JobId, wanted: Sequence[Wanted], idempotency: Idempotency | None = None) -> list[NewExecution]:
+        """Enqueue all or none; concurrent calls share a commit. Acknowledged means committed."""
+        job = await self._jobs.show(actor, job_id)
+        return await self.enqueue_for(job, wanted, idempotency)
+
+    async def enqueue_for(self, job: Job, wanted: Sequence[Wanted], idempotency: Idempotency | None = None) -> list[NewExecution]:
+        """The same for a job that was read before."""
+        if job.state is JobState.CANCELLED:
+            raise Conflict("DULY-E210", "The job is cancelled.", field="state", hint="Create a new one.")
+        now = self._clock.now()
+        new = _headers(job, wanted, now, self._entropy)
+        if idempotency is None:
+            await self._enqueues.add(new)
+        else:
+            ids = await self._intake.enqueue_once(job.version.tenant, new, idempotency, now)
+            new = [item if item.id == id else _as_acknowledged(item, id) for item, id in zip(new, ids, strict=True)]
+        await self._hint(new, now)
+        return new
+
+    async def _flush(self, batches: Sequence[Sequence[NewExecution]]) -> list[None]:
+        await self._intake.enqueue([item for batch in batches for item in batch], self._clock.now())
+        return [None] * len(batches)
+
+    async def _hint(self, new: Sequence[NewExecution], now: Instant) -> None:
+        routes = {item.route for item in new if item.due_at <= now}
+        if routes:
+            await self._transport.announce(sorted(routes))
+        later = min((item.due_at for item in new if item.due_at > now), default=None)
+        if later is not None:
+            await self._transport.announce_due(later)
+
+    async def replay(self, actor: Actor, id: ExecutionId, payload: str | None, idempotency: Idempotency | None = None) -> NewExecution:
+        """Run a final execution again, as a new one of the job's present version, with its own payload or another."""
+        past = await self.show(actor, id)
+        if not is_final(past.state):
+            raise Conflict("DULY-E212", f"{execution_text(id)} is {past.state.name}.", field="executionId", hint="Only a final execution can be replayed.")
+        wanted = Wanted(payload=payload if payload is not None else past.payload, trigger=Trigger.REPLAY)
+        return (await self.enqueue(actor, past.job_id, [wanted], idempotency))[0]
+
+    async def cancel(self, actor: Actor, id: ExecutionId) -> Execution:
+        """Ask it to stop: at once when it waits, at the worker's next heartbeat when it runs. Cancelling twice is a no-op."""
+        before = await self.show(actor, id)
+        if before.state is State.CANCELLED:
+            return before
+        if is_final(before.state):
+            raise Conflict("DULY-E211", f"{execution_text(id)} is {before.state.name} already.", field="executionId", hint="A final execution cannot be cancelled.")
+        stands = await self._cancels.cancel(actor.tenant, [id], actor.key_id, self._clock.now())
+        after = await self.show(actor, id)
+        if is_final(after.state) and after.state is not State.CANCELLED and stands.get(id) is not State.RUNNING:
+            raise Conflict("DULY-E211", f"{execution_text(id)} was faster: it is {after.state.name}.", field="executionId")
+        return after
+
+    async def show(self, actor: Actor, id: ExecutionId) -> Execution:
+        """The execution, or NotFound: a foreign tenant's is not there."""
+        found = await self._insights.execution(actor.tenant, id)
+        if found is None:
+            raise NotFound("DULY-E205", f"There is no execution {execution_text(id)}.", field="executionId")
+        return found
+
+    async def find(self, wanted: ExecutionFilter) -> list[Execution]:
+        """Newest first."""
+        return await self._insights.executions(wanted)
+
+    async def attempts(self, actor: Actor, id: ExecutionId) -> list[Attempt]:
+        """Every attempt, first to last."""
+        await self.show(actor, id)
+        return await self._insights.attempts(id)
+
+    async def logs(self, actor: Actor, id: ExecutionId, attempt: int | None, after: int, limit: int) -> list[tuple[int, int, LogLine]]:
+        """(sequence, attempt, line), in order, past the sequence number `after`."""
+        await self.show(actor, id)
+        return await self._insights.logs(id, attempt, after, limit)
+
+
+def _headers(job: Job, wanted: Sequence[Wanted], now: Instant, entropy: Entropy) -> list[NewExecution]:
+    version = job.version
+    shard = shard_of(job.id)
+    made: list[NewExecution] = []
+    for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True):
+        due_at = want.run_at if want.run_at is not None else now + (want.delay or 0)
+        head_start = version.head_start if want.priority is None else HEAD_STARTS[want.priority]
+        made.append(
+            NewExecution(
+                id=id,
+                job_id=job.id,
+                job_version=version.number,
+                tenant=version.tenant,
+                route=version.route,
+                shard=shard,
+                trigger=want.trigger,
+                due_at=due_at,
+                rank=due_at - head_start,
+                payload=want.payload,
+            )
+        )
+    return made
+
+
+def _as_acknowledged(item: NewExecution, id: ExecutionId) -> NewExecution:
+    """The execution that the first call with this key made."""
+    return NewExecution(id, item.job_id, item.job_version, item.tenant, item.route, item.shard, item.trigger, item.due_at, item.rank, item.payload)

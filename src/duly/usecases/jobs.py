@@ -1,0 +1,183 @@
+"""Jobs: create, change, pause, resume, cancel, list, show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from duly.domain.access import Actor
+from duly.domain.errors import Conflict, DulyError, Invalid, NotFound
+from duly.domain.ids import JobId, job_text, new_ids
+from duly.domain.instants import Instant
+from duly.domain.job import NAME, Job, JobSpec, check_spec, schedule_of
+from duly.domain.lifecycle import JobState
+from duly.domain.schedule import OneTimeSchedule, Schedule, next_fire
+from duly.domain.shards import shard_of
+from duly.ports.clock import Clock, Entropy
+from duly.ports.store import Definitions, Idempotency, JobFilter, NewJob, Reschedule
+from duly.ports.transport import Transport
+from duly.usecases.coalesce import Coalescer
+from duly.wire.jobs import JobShape, spec_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Creation:
+    jobs: Sequence[NewJob]
+    idempotency: Idempotency | None
+
+
+class Jobs:
+    """The use cases on job definitions."""
+
+    def __init__(self, store: Definitions, clock: Clock, entropy: Entropy, transport: Transport) -> None:
+        self._store = store
+        self._clock = clock
+        self._entropy = entropy
+        self._transport = transport
+        self._creations: Coalescer[_Creation, list[JobId]] = Coalescer(self._flush)
+
+    async def create(self, actor: Actor, shapes: Sequence[JobShape], idempotency: Idempotency | None = None) -> list[Job]:
+        """Create all of them or none; concurrent calls share a commit."""
+        now = self._clock.now()
+        ids = new_ids(len(shapes), now, self._entropy)
+        specs: list[JobSpec] = []
+        for nth, (shape, id) in enumerate(zip(shapes, ids, strict=True)):
+            with _naming_the(nth, len(shapes)):
+                specs.append(spec_of(shape, now, fallback_name=_fallback_name(shape, id)))
+        return await self.create_specs(actor, list(zip(ids, specs, strict=True)), now, idempotency)
+
+    async def create_specs(self, actor: Actor, wanted: Sequence[tuple[JobId, JobSpec]], now: Instant, idempotency: Idempotency | None = None) -> list[Job]:
+        """The same for specs that were made in code."""
+        new: list[NewJob] = []
+        for nth, (id, spec) in enumerate(wanted):
+            with _naming_the(nth, len(wanted)):
+                new.append(_new_job(actor, id, spec, now))
+        names = [item.spec.name for item in new]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise Conflict("DULY-E208", f"The name {twice!r} stands twice in this batch.", field="name")
+        created = await self._creations.add(_Creation(new, idempotency))
+        jobs = [await self.show(actor, id) for id in created]
+        soonest = min((job.next_fire_at for job in jobs if job.next_fire_at is not None), default=None)
+        if soonest is not None:
+            await self._transport.announce_due(soonest)
+        return jobs
+
+    async def _flush(self, creations: Sequence[_Creation]) -> list[list[JobId]]:
+        return await self._store.create_jobs([(creation.jobs, creation.idempotency) for creation in creations], self._clock.now())
+
+    async def show(self, actor: Actor, id: JobId) -> Job:
+        """The job, or NotFound: a foreign tenant's job is not there."""
+        job = await self._store.job(actor.tenant, id)
+        if job is None:
+            raise NotFound("DULY-E204", f"There is no job {job_text(id)}.", field="jobId")
+        return job
+
+    async def find(self, wanted: JobFilter) -> list[Job]:
+        """Newest first."""
+        return await self._store.jobs(wanted)
+
+    async def change(self, actor: Actor, id: JobId, shape: JobShape, expected: int | None) -> Job:
+        """A new version. What is unchanged in its timing keeps its next fire; a paused job stays paused."""
+        now = self._clock.now()
+        before = await self.show(actor, id)
+        return await self.change_spec(actor, before, spec_of(shape, now, fallback_name=before.version.spec.name), expected, now)
+
+    async def change_spec(self, actor: Actor, before: Job, spec: JobSpec, expected: int | None, now: Instant) -> Job:
+        """The same for a spec that was made in code."""
+        _refuse_cancelled(before)
+        check_spec(spec)
+        schedule = schedule_of(spec.timing, before.id)
+        reschedule = None if spec.timing == before.version.spec.timing else Reschedule(_first_fire(schedule, now))
+        if not await self._store.new_version(actor.tenant, before.id, spec, reschedule, expected, now):
+            raise Conflict("DULY-E209", "The job has changed meanwhile.", hint="Read it again and repeat the change.")
+        after = await self.show(actor, before.id)
+        if after.next_fire_at is not None:
+            await self._transport.announce_due(after.next_fire_at)
+        return after
+
+    async def pause(self, actor: Actor, id: JobId, reason: str | None) -> Job:
+        """No fire later than now until it is resumed. Pausing twice changes nothing."""
+        before = await self.show(actor, id)
+        _refuse_cancelled(before)
+        if before.state is JobState.COMPLETED:
+            raise Conflict("DULY-E210", "The job has no more fires to pause.", field="state")
+        if before.state is JobState.ACTIVE:
+            await self._store.set_state(actor.tenant, id, JobState.PAUSED, before.next_fire_at, reason, self._clock.now())
+        return await self.show(actor, id)
+
+    async def resume(self, actor: Actor, id: JobId) -> Job:
+        """Fires again from now on; what lay in the pause is not made up for, except a one-time job's only fire."""
+        before = await self.show(actor, id)
+        _refuse_cancelled(before)
+        if before.state is JobState.PAUSED:
+            now = self._clock.now()
+            schedule = before.version.schedule
+            following = _first_fire(schedule, now)
+            await self._store.set_state(actor.tenant, id, JobState.ACTIVE, following, None, now)
+            if following is not None:
+                await self._transport.announce_due(following)
+        return await self.show(actor, id)
+
+    async def cancel(self, actor: Actor, id: JobId) -> Job:
+        """Cancel the job and its future fires; what runs goes on. Cancelling twice is a no-op."""
+        before = await self.show(actor, id)
+        if before.state is not JobState.CANCELLED:
+            await self._store.set_state(actor.tenant, id, JobState.CANCELLED, None, None, self._clock.now())
+        return await self.show(actor, id)
+
+
+def next_fires(job: Job, now: Instant, count: int) -> list[Instant]:
+    """The next fires of a job that stands as it does."""
+    schedule = job.version.schedule
+    if job.state is not JobState.ACTIVE or schedule is None or job.next_fire_at is None:
+        return []
+    found: list[Instant] = [job.next_fire_at]
+    while len(found) < count:
+        following = next_fire(schedule, found[-1])
+        if following is None:
+            break
+        found.append(following)
+    return found
+
+
+@contextmanager
+def _naming_the(nth: int, count: int) -> Iterator[None]:
+    """In a batch, an error says which of the jobs it is about."""
+    try:
+        yield
+    except DulyError as error:
+        if count > 1:
+            error.field = f"jobs[{nth}].{error.field}" if error.field else f"jobs[{nth}]"
+        raise
+
+
+def _fallback_name(shape: JobShape, id: JobId) -> str:
+    """The name of a job that was given none. What is no name itself is left out, so that the error is about the handler."""
+    handler = shape.target.handler
+    return f"{handler[:90] if handler is not None and NAME.match(handler) else 'job'}-{id.hex}"
+
+
+def _new_job(actor: Actor, id: JobId, spec: JobSpec, now: Instant) -> NewJob:
+    check_spec(spec)
+    schedule = schedule_of(spec.timing, id)
+    first = _first_fire(schedule, now)
+    if schedule is not None and first is None:
+        raise Invalid("DULY-E102", "The schedule has no fire in the future.", field="schedule", hint="Look at endAt.")
+    return NewJob(id=id, tenant=actor.tenant, spec=spec, shard=shard_of(id), next_fire_at=first)
+
+
+def _first_fire(schedule: Schedule | None, now: Instant) -> Instant | None:
+    """Where a schedule starts to wait. A one-time job keeps its time even when that has passed: it is late, not forgotten."""
+    if schedule is None:
+        return None
+    if isinstance(schedule, OneTimeSchedule):
+        return schedule.at
+    return next_fire(schedule, now)
+
+
+def _refuse_cancelled(job: Job) -> None:
+    if job.state is JobState.CANCELLED:
+        raise Conflict("DULY-E210", "The job is cancelled and stays so.", field="state", hint="Create a new one.")
+

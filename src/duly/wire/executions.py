@@ -1,0 +1,171 @@
+"""Executions, attempts and logs on the wire."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from duly.domain.execution import Attempt, Execution, LogLine
+from duly.domain.ids import execution_text, job_text
+from duly.domain.job import Priority
+from duly.wire.shapes import Moment, Seconds, Shape, View, shown, shown_json
+
+
+class EnqueueShape(Shape, kw_only=True):
+    """One execution to be enqueued: now, at a time, or after a delay."""
+
+    payload: Raw | UnsetType = UNSET
+    run_at: Moment | None = None
+    delay_sec: Seconds | None = None
+    priority: Priority | None = None
+
+
+class RunShape(Shape, kw_only=True):
+    """Run a job now: with its own payload and priority, or with others this once."""
+
+    payload: Raw | UnsetType = UNSET
+    priority: Priority | None = None
+
+
+class ReplayShape(Shape, kw_only=True):
+    """Run a final execution again: with its own payload, or with another."""
+
+    payload: Raw | UnsetType = UNSET
+
+
+class EnqueueBatchShape(Shape, kw_only=True):
+    """Many executions of one job in one transaction."""
+
+    executions: Annotated[list[EnqueueShape], Meta(min_length=1, max_length=10_000)]
+
+
+class StateName(StrEnum):
+    """Execution states by name."""
+
+    SCHEDULED = "SCHEDULED"
+    BLOCKED = "BLOCKED"
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    DEAD = "DEAD"
+    CANCELLED = "CANCELLED"
+    SKIPPED = "SKIPPED"
+
+
+class OutcomeName(StrEnum):
+    """Attempt outcomes by name."""
+
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    TIMED_OUT = "TIMED_OUT"
+    WORKER_LOST = "WORKER_LOST"
+    CANCELLED = "CANCELLED"
+    RELEASED = "RELEASED"
+
+
+class ExecutionView(View, kw_only=True):
+    """An execution as it is read."""
+
+    execution_id: str
+    job_id: str
+    job_name: str
+    state: StateName
+    trigger: str
+    scheduled_at: str
+    created_at: str
+    attempt: int
+    max_attempts: int
+    last_outcome: OutcomeName | None
+    next_attempt_at: str | None
+    fence: int | None
+    worker_id: str | None
+    started_at: str | None
+    finished_at: str | None
+    lateness_ms: int | None
+    payload: Any
+    result: Any
+    error: Any
+    progress: Any = None
+    cancel_asked_at: str | None = None
+    skip_reason: str | None = None
+
+
+class AttemptView(View, kw_only=True):
+    """One try: `outcome` is null while it runs."""
+
+    attempt: int
+    outcome: OutcomeName | None
+    fence: int
+    worker_id: str
+    started_at: str | None
+    finished_at: str | None
+    retry_at: str | None
+    error: Any
+
+
+class LogLineView(View, kw_only=True):
+    """One line that the handler logged."""
+
+    at: str
+    attempt: int
+    level: str
+    message: str
+    fields: dict[str, Any]
+
+
+class EnqueuedView(View, kw_only=True):
+    """What was enqueued."""
+
+    execution_id: str
+    job_id: str
+    state: StateName
+    scheduled_at: str
+
+
+def execution_view(execution: Execution) -> ExecutionView:
+    """An execution as the API answers it."""
+    started = execution.started_at
+    return ExecutionView(
+        execution_id=execution_text(execution.id),
+        job_id=job_text(execution.job_id),
+        job_name=execution.job_name,
+        state=StateName[execution.state.name],
+        trigger=execution.trigger.name.lower(),
+        scheduled_at=shown(execution.due_at) or "",
+        created_at=shown(execution.created_at) or "",
+        attempt=execution.attempt,
+        max_attempts=execution.max_attempts,
+        last_outcome=None if execution.last_outcome is None else OutcomeName[execution.last_outcome.name],
+        next_attempt_at=shown(execution.next_attempt_at),
+        fence=execution.fence,
+        worker_id=None if execution.worker is None else str(execution.worker),
+        started_at=shown(started),
+        finished_at=shown(execution.finished_at),
+        lateness_ms=None if started is None else (started - execution.due_at) // 1000,
+        payload=shown_json(execution.payload),
+        result=shown_json(execution.result),
+        error=shown_json(execution.error),
+        cancel_asked_at=shown(execution.cancel_asked_at),
+        skip_reason=None if execution.skip is None else execution.skip.name.lower(),
+    )
+
+
+def attempt_view(attempt: Attempt) -> AttemptView:
+    """An attempt as the API answers it."""
+    return AttemptView(
+        attempt=attempt.attempt,
+        outcome=None if attempt.outcome is None else OutcomeName[attempt.outcome.name],
+        fence=attempt.fence,
+        worker_id=str(attempt.worker),
+        started_at=shown(attempt.started_at),
+        finished_at=shown(attempt.finished_at),
+        retry_at=shown(attempt.retry_at),
+        error=shown_json(attempt.error),
+    )
+
+
+def log_view(attempt: int, line: LogLine) -> LogLineView:
+    """A log line as the API answers it."""
+    return LogLineView(at=shown(line.at) or "", attempt=attempt, level=line.level, message=line.message, fields=line.fields)

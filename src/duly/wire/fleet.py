@@ -1,0 +1,55 @@
+"""Workers, pools and counts on the wire."""
+
+from __future__ import annotations
+
+from duly.wire.shapes import View
+
+
+class WorkerView(View, kw_only=True):
+    """One worker process: alive until `expiresAt` unless it renews."""
+
+    worker_id: str
+    name: str
+    state: str
+    pool: str
+    labels: dict[str, str]
+    handlers: list[str]
+    slots: int
+    running: int
+    host: str
+    pid: int
+    version: str
+    started_at: str
+    expires_at: str
+
+
+class PoolView(View, kw_only=True):
+    """A pool: how much waits, how much runs, who serves it."""
+
+    pool: str
+    workers: int
+    slots: int
+    pending: int
+    running: int
+    oldest_pending_at: str | None
+
+
+class StatsView(View, kw_only=True):
+    """Where everything stands, counted."""
+
+    jobs: dict[str, int]
+    executions: dict[str, int]
+    workers: int
+    version: str
+
+
+class HealthView(View, kw_only=True):
+    """Whether the process lives (healthz) or can serve (readyz)."""
+
+    status: str
+
+
+class VersionView(View, kw_only=True):
+    """What runs here."""
+
+    version: str

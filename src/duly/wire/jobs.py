@@ -1,0 +1,344 @@
+"""Jobs on the wire, and their translation to and from the domain."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from duly.domain.catchup import CatchUp, CatchUpPolicy
+from duly.domain.errors import Invalid
+from duly.domain.ids import job_text
+from duly.domain.instants import SECOND, Instant
+from duly.domain.job import HttpCall, Job, JobSpec, JobType, Priority, Target, Timing
+from duly.domain.overlap import Overlap, OverlapPolicy
+from duly.domain.retry import Backoff, RetryPolicy
+from duly.domain.schedule import DstGap, DstOverlap
+from duly.wire.executions import ExecutionView
+from duly.wire.schedules import PreviewShape
+from duly.wire.shapes import (
+    CronText,
+    Label,
+    LabelValue,
+    Millis,
+    Moment,
+    Name,
+    PoolName,
+    Seconds,
+    Shape,
+    Text,
+    View,
+    ZoneName,
+    json_text,
+    moment,
+    shown,
+    shown_json,
+)
+
+
+class HttpShape(Shape, kw_only=True):
+    """A webhook: sent signed, to public addresses only unless the worker allows others."""
+
+    url: Annotated[str, Meta(min_length=1, max_length=2048, examples=["https://example.com/hooks/nightly"])]
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"] = "POST"
+    headers: Annotated[dict[Annotated[str, Meta(max_length=256)], Annotated[str, Meta(max_length=4096)]], Meta(max_length=50)] = {}
+    body: Raw | UnsetType = UNSET
+
+
+class TargetShape(Shape, kw_only=True):
+    """Who runs it: a pool, the labels a worker needs, and exactly one of handler, http and shell."""
+
+    pool: PoolName = "default"
+    handler: Annotated[Name, Meta(examples=["duly.echo"])] | None = None
+    requires: Annotated[dict[Label, LabelValue], Meta(max_length=16)] = {}
+    http: HttpShape | None = None
+    shell: Annotated[list[Annotated[str, Meta(max_length=8192)]], Meta(min_length=1, max_length=256, examples=[["echo", "hello"]])] | None = None
+
+
+class RetryShape(Shape, kw_only=True):
+    """How often and how soon a failed attempt is tried again."""
+
+    max_attempts: Annotated[int, Meta(ge=1, le=1000)] = 3
+    backoff: Backoff = Backoff.EXPONENTIAL
+    initial_delay_ms: Millis = 10_000
+    max_delay_ms: Millis = 3_600_000
+    multiplier: Annotated[float, Meta(ge=1, le=100)] = 2.0
+    jitter: Annotated[float, Meta(ge=0, le=1)] = 0.1
+    max_losses: Annotated[int, Meta(ge=1, le=1000)] = 3
+
+
+class CatchUpShape(Shape, kw_only=True):
+    """The catch-up policy with its bounds."""
+
+    policy: CatchUpPolicy = CatchUpPolicy.LATEST
+    max_count: Annotated[int, Meta(ge=1, le=1000)] = 100
+    window_sec: Annotated[int, Meta(ge=1, le=31_622_400)] = 86_400
+    grace_sec: Annotated[int, Meta(ge=1, le=31_622_400)] = 60
+
+
+class JobShape(Shape, kw_only=True):
+    """A job as it is sent. `type` may be left out when the schedule's own key says it."""
+
+    target: TargetShape
+    name: Name | None = None
+    type: JobType | None = None
+    schedule: CronText | None = None
+    seconds: bool = False
+    timezone: ZoneName | None = None
+    dst_gap: DstGap = DstGap.RUN_AFTER
+    dst_overlap: DstOverlap = DstOverlap.FIRST
+    interval_sec: Annotated[int, Meta(ge=1, le=315_360_000)] | None = None
+    anchor_at: Moment | None = None
+    run_at: Moment | None = None
+    delay_sec: Seconds | None = None
+    start_at: Moment | None = None
+    end_at: Moment | None = None
+    payload: Raw | UnsetType = UNSET
+    retry_policy: RetryShape = msgspec.field(default_factory=RetryShape)
+    timeout_sec: Annotated[float, Meta(gt=0, le=604_800)] | None = None
+    priority: Priority = Priority.NORMAL
+    overlap: OverlapPolicy = OverlapPolicy.SKIP
+    max_queued: Annotated[int, Meta(ge=1, le=1000)] = 100
+    catch_up: CatchUpPolicy | CatchUpShape = CatchUpPolicy.LATEST
+    description: Text | None = None
+
+
+class JobBatchShape(Shape, kw_only=True):
+    """Many jobs in one transaction: all are created, or none."""
+
+    jobs: Annotated[list[JobShape], Meta(min_length=1, max_length=10_000)]
+
+
+class PauseShape(Shape, kw_only=True):
+    """Why a job is paused; shown to whoever asks."""
+
+    reason: Text | None = None
+
+
+class JobStateName(StrEnum):
+    """Job states by name."""
+
+    ACTIVE = "ACTIVE"
+    PAUSED = "PAUSED"
+    COMPLETED = "COMPLETED"
+    CANCELLED = "CANCELLED"
+
+
+class JobView(View, kw_only=True):
+    """A job as it is read."""
+
+    job_id: str
+    name: str
+    state: JobStateName
+    type: JobType
+    version: int
+    created_at: str
+    updated_at: str
+    next_fire_at: str | None
+    target: TargetShape
+    words: str
+    schedule: str | None = None
+    seconds: bool = False
+    timezone: str | None = None
+    dst_gap: DstGap = DstGap.RUN_AFTER
+    dst_overlap: DstOverlap = DstOverlap.FIRST
+    interval_sec: float | None = None
+    anchor_at: str | None = None
+    run_at: str | None = None
+    start_at: str | None = None
+    end_at: str | None = None
+    payload: Any = None
+    retry_policy: RetryShape
+    timeout_sec: float | None = None
+    priority: Priority
+    overlap: OverlapPolicy
+    max_queued: int
+    catch_up: CatchUpShape
+    description: str | None = None
+    source: str | None = None
+    paused_at: str | None = None
+    pause_reason: str | None = None
+
+
+class JobDetailView(JobView, kw_only=True):
+    """A job with its next fires and latest executions."""
+
+    next_fires: list[str]
+    latest_executions: list[ExecutionView]
+
+
+def spec_of(shape: JobShape, now: Instant, *, fallback_name: str, source: str | None = None) -> JobSpec:
+    """Translate a job from the wire. Raises Invalid when keys contradict one another."""
+    return JobSpec(
+        name=shape.name or fallback_name,
+        timing=timing_of(shape, now),
+        target=_target(shape.target),
+        payload=json_text(shape.payload, "payload"),
+        retry=_retry(shape.retry_policy),
+        timeout=None if shape.timeout_sec is None else round(shape.timeout_sec * SECOND),
+        priority=shape.priority,
+        overlap=Overlap(policy=shape.overlap, max_queued=shape.max_queued),
+        catch_up=_catch_up(shape.catch_up),
+        description=shape.description,
+        source=source,
+    )
+
+
+def job_view(job: Job, words: str) -> JobView:
+    """A job as the API answers it."""
+    return JobView(**job_fields(job, words))
+
+
+def job_fields(job: Job, words: str) -> dict[str, Any]:
+    """The fields that every view of a job has."""
+    spec = job.version.spec
+    timing = spec.timing
+    return {
+        "job_id": job_text(job.id),
+        "name": spec.name,
+        "state": JobStateName[job.state.name],
+        "type": timing.type,
+        "version": job.version.version,
+        "created_at": shown(job.created_at),
+        "updated_at": shown(job.version.created_at),
+        "next_fire_at": shown(job.next_fire_at),
+        "words": words,
+        "target": _target_shape(spec.target),
+        "schedule": timing.cron,
+        "seconds": timing.seconds,
+        "timezone": timing.zone if timing.type is JobType.CRON else None,
+        "dst_gap": timing.dst_gap,
+        "dst_overlap": timing.dst_overlap,
+        "interval_sec": None if timing.every is None else timing.every / SECOND,
+        "anchor_at": shown(timing.anchor),
+        "run_at": shown(timing.run_at),
+        "start_at": shown(timing.start_at),
+        "end_at": shown(timing.end_at),
+        "payload": shown_json(spec.payload),
+        "retry_policy": _retry_shape(spec.retry),
+        "timeout_sec": None if spec.timeout is None else spec.timeout / SECOND,
+        "priority": spec.priority,
+        "overlap": spec.overlap.policy,
+        "max_queued": spec.overlap.max_queued,
+        "catch_up": _catch_up_shape(spec.catch_up),
+        "description": spec.description,
+        "source": spec.source,
+        "paused_at": shown(job.paused_at),
+        "pause_reason": job.pause_reason,
+    }
+
+
+_OWN_KEY = {JobType.CRON: "schedule", JobType.INTERVAL: "interval_sec", JobType.ONE_TIME: "run_at", JobType.DELAYED: "delay_sec"}
+
+
+def _timing_type(given: dict[str, bool], declared: JobType | None) -> JobType:
+    """The type that the given keys say; a key of another type is a contradiction, named as such."""
+    found = [kind for kind, key in _OWN_KEY.items() if given[key]]
+    if declared is None:
+        if len(found) > 1:
+            raise Invalid("DULY-E106", f"{_wire_name(_OWN_KEY[found[0]])} and {_wire_name(_OWN_KEY[found[1]])} contradict one another.", field=_wire_name(_OWN_KEY[found[1]]))
+        return found[0] if found else JobType.ON_DEMAND
+    for kind in found:
+        if kind is not declared and not (declared is JobType.DELAYED and kind is JobType.ONE_TIME):
+            raise Invalid("DULY-E106", f"does not go with type {declared.value}.", field=_wire_name(_OWN_KEY[kind]))
+    return declared
+
+
+def _wire_name(attribute: str) -> str:
+    """snake_case as the wire writes it."""
+    first, *rest = attribute.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def timing_of(shape: JobShape | PreviewShape, now: Instant) -> Timing:
+    """When it fires. Raises Invalid when keys contradict one another; relative times count from `now`."""
+    kind = _timing_type({key: getattr(shape, key) is not None for key in _OWN_KEY.values()}, shape.type)
+    if kind is not JobType.CRON and (shape.seconds or shape.timezone is not None):
+        raise Invalid("DULY-E106", f"does not go with type {kind.value}.", field="seconds" if shape.seconds else "timezone")
+    run_at = moment(shape.run_at, "runAt")
+    if kind is JobType.DELAYED:
+        if shape.delay_sec is None:
+            raise Invalid("DULY-E104", "a DELAYED job needs a delay.", field="delaySec", hint='For example "delaySec": 300.')
+        run_at = now + round(shape.delay_sec * SECOND)
+    start_at = moment(shape.start_at, "startAt")
+    anchor = moment(shape.anchor_at, "anchorAt")
+    if kind is JobType.INTERVAL and anchor is None:
+        anchor = start_at if start_at is not None else now
+    return Timing(
+        type=kind,
+        cron=shape.schedule,
+        seconds=shape.seconds,
+        zone=shape.timezone or "UTC",
+        dst_gap=shape.dst_gap,
+        dst_overlap=shape.dst_overlap,
+        every=None if shape.interval_sec is None else round(shape.interval_sec * SECOND),
+        anchor=anchor,
+        run_at=run_at,
+        start_at=start_at,
+        end_at=moment(shape.end_at, "endAt"),
+    )
+
+
+def _target(shape: TargetShape) -> Target:
+    http = shape.http
+    return Target(
+        pool=shape.pool,
+        requires=shape.requires,
+        handler=shape.handler,
+        http=None
+        if http is None
+        else HttpCall(url=http.url, method=http.method, headers=http.headers, body=json_text(http.body, "target.http.body")),
+        shell=None if shape.shell is None else tuple(shape.shell),
+    )
+
+
+def _target_shape(target: Target) -> TargetShape:
+    http = target.http
+    return TargetShape(
+        pool=target.pool,
+        handler=target.handler,
+        requires=target.requires,
+        http=None if http is None else _http_shape(http),
+        shell=None if target.shell is None else list(target.shell),
+    )
+
+
+def _http_shape(call: HttpCall) -> HttpShape:
+    body = UNSET if call.body is None else shown_json(call.body)
+    return HttpShape(url=call.url, method=call.method, headers=call.headers, body=body)  # type: ignore[arg-type]
+
+
+def _retry(shape: RetryShape) -> RetryPolicy:
+    return RetryPolicy(
+        max_attempts=shape.max_attempts,
+        backoff=shape.backoff,
+        initial_delay=shape.initial_delay_ms * 1000,
+        max_delay=shape.max_delay_ms * 1000,
+        multiplier=shape.multiplier,
+        jitter=shape.jitter,
+        max_losses=shape.max_losses,
+    )
+
+
+def _retry_shape(policy: RetryPolicy) -> RetryShape:
+    return RetryShape(
+        max_attempts=policy.max_attempts,
+        backoff=policy.backoff,
+        initial_delay_ms=policy.initial_delay // 1000,
+        max_delay_ms=policy.max_delay // 1000,
+        multiplier=policy.multiplier,
+        jitter=policy.jitter,
+        max_losses=policy.max_losses,
+    )
+
+
+def _catch_up(shape: CatchUpPolicy | CatchUpShape) -> CatchUp:
+    if isinstance(shape, CatchUpPolicy):
+        return CatchUp(policy=shape)
+    return CatchUp(policy=shape.policy, max_count=shape.max_count, window=shape.window_sec * SECOND, grace=shape.grace_sec * SECOND)
+
+
+def _catch_up_shape(policy: CatchUp) -> CatchUpShape:
+    return CatchUpShape(policy=policy.policy, max_count=policy.max_count, window_sec=policy.window // SECOND, grace_sec=policy.grace // SECOND)

@@ -1,0 +1,105 @@
+"""An application for child processes: an object with `calls()`, as the SDK's App is one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from duly.domain.instants import SECOND
+from duly.ports.handlers import Attempt, ExecutorKind, Failure, PythonCall
+
+
+def describe(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "pid": os.getpid(),
+        "key": attempt.idempotency_key,
+        "attempt": attempt.attempt,
+        "fence": attempt.fence,
+        "payload": attempt.payload,
+        "job": attempt.version.spec.name,
+        "clock": attempt.clock() // (60 * SECOND),
+    }
+
+
+def prints(attempt: Attempt) -> None:
+    print("to the output")
+    print("to the error", file=sys.stderr)
+    sys.stdout.write("without a newline")
+    attempt.log("info", "structured", {"rows": 3, "odd": object})
+
+
+def floods(attempt: Attempt) -> str:
+    for _ in range(30_000):
+        print("x" * 80)
+    return "done"
+
+
+async def concurrent(attempt: Attempt) -> list[int]:
+    return await asyncio.gather(*(asyncio.sleep(0, number) for number in range(3)))
+
+
+def raises(attempt: Attempt) -> None:
+    raise KeyError("missing")
+
+
+def refuses(attempt: Attempt) -> None:
+    raise Failure("not today", type="Closed", retry=False, retry_after=5, detail="holiday")
+
+
+def exits(attempt: Attempt) -> None:
+    print("last words", file=sys.stderr, flush=True)
+    os._exit(attempt.payload)
+
+
+def leaves(attempt: Attempt) -> None:
+    sys.exit("by the front door")
+
+
+def aborts(attempt: Attempt) -> None:
+    os.abort()
+
+
+def waits(attempt: Attempt) -> None:
+    grandchild = subprocess.Popen(["sleep", "600"])
+    print(f"grandchild {grandchild.pid}")
+    try:
+        time.sleep(600)
+    finally:
+        print("cleaned up")
+
+
+async def waits_async(attempt: Attempt) -> None:
+    attempt.log("info", "waiting", {})
+    try:
+        await asyncio.sleep(600)
+    finally:
+        print(f"cleaned up, cancelled is {attempt.cancelled}")
+
+
+def ignores(attempt: Attempt) -> None:
+    print("ignoring")
+    while True:
+        try:
+            time.sleep(600)
+        except BaseException:  # noqa: S112
+            continue
+
+
+def returns_an_object(attempt: Attempt) -> object:
+    return object()
+
+
+class Application:
+    def calls(self) -> Mapping[str, PythonCall]:
+        functions: list[Callable[[Attempt], Any]] = [
+            describe, prints, floods, concurrent, raises, refuses, exits, leaves, aborts, waits, waits_async, ignores, returns_an_object,
+        ]  # fmt: skip
+        return {function.__name__: PythonCall(function.__name__, ExecutorKind.PROCESS, function) for function in functions}
+
+
+app = Application()

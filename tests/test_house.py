@@ -1,0 +1,173 @@
+"""House rules that no linter knows, read off the syntax trees and the tracked files."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "duly"
+MODULE_LINES = 450
+
+# Time, chance and the world are arguments of the domain, never imports.
+WORLDLY = {"asyncio", "logging", "os", "random", "secrets", "socket", "sqlite3", "subprocess", "threading", "time"}
+WALL_CLOCK = {"now", "today", "utcnow"}
+UNSAFE_MODULES = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
+UNSAFE_BUILTINS = {"__import__", "eval", "exec"}
+UNSAFE_CALLS = {"asyncio.create_subprocess_shell", "os.popen", "os.system", "yaml.load", "yaml.unsafe_load"}
+ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "putenv"}
+
+MACHINE_PATH = re.compile(r"""(?<![\w.$}~/-])/(?:(?:work|root|home)/\w|(?:work|root)(?=[\s"'`:;)]|$))""", re.MULTILINE)
+REGISTRY = re.compile(
+    r"pypi\.org|pythonhosted\.org|registry\.npmjs\.org|static\.crates\.io|index\.crates\.io|proxy\.golang\.org"
+    r"|repo1?\.maven|deb\.debian\.org|security\.debian\.org|archive\.ubuntu\.com|--(?:extra-)?index-url|--find-links"
+)
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Every module of the package, parsed, by its path from the root."""
+    return {str(path.relative_to(ROOT)): ast.parse(path.read_bytes(), str(path)) for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def domain_modules() -> dict[str, ast.Module]:
+    return {name: tree for name, tree in modules().items() if name.startswith("src/duly/domain/")}
+
+
+def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and full dotted name of everything imported, inside functions too; a relative import keeps its dots."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, "." * node.level + f"{node.module or ''}.{alias.name}") for alias in node.names)
+
+
+def dotted(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=attr):
+            return f"{dotted(value)}.{attr}"
+        case _:
+            return "…"
+
+
+def calls(tree: ast.Module) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def project_files() -> Iterator[tuple[str, str]]:
+    """Path and text of every file that is tracked or would be; binary files are left out."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in sorted(set(filter(None, listed.stdout.split("\0")))):
+        path = ROOT / name
+        if path == Path(__file__) or not path.is_file():
+            continue
+        try:
+            yield name, path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+
+
+def matches(pattern: re.Pattern[str], files: Iterator[tuple[str, str]]) -> list[str]:
+    return [f"{name}:{text.count(chr(10), 0, hit.start()) + 1}: {hit.group()}" for name, text in files for hit in pattern.finditer(text)]
+
+
+def test_the_domain_imports_neither_the_world_nor_a_third_party() -> None:
+    offences = [
+        f"{name}:{line}: {imported}"
+        for name, tree in domain_modules().items()
+        for line, imported in imports(tree)
+        if (top := imported.split(".")[0]) in WORLDLY
+        or (top == "duly" and not imported.startswith("duly.domain."))
+        or (top != "duly" and top not in sys.stdlib_module_names)
+    ]
+
+    assert domain_modules()
+    assert offences == []
+
+
+def test_the_domain_never_reads_the_clock() -> None:
+    offences = [
+        f"{name}:{call.lineno}: {dotted(call.func)}()"
+        for name, tree in domain_modules().items()
+        for call in calls(tree)
+        if isinstance(call.func, ast.Attribute) and call.func.attr in WALL_CLOCK
+    ]
+
+    assert offences == []
+
+
+def test_nothing_is_pickled() -> None:
+    offences = [
+        f"{name}:{line}: {imported}"
+        for name, tree in modules().items()
+        for line, imported in imports(tree)
+        if imported.split(".")[0] in UNSAFE_MODULES
+    ]
+
+    assert offences == []
+
+
+def test_no_text_becomes_code_and_no_string_reaches_a_shell() -> None:
+    offences = [
+        f"{name}:{call.lineno}: {dotted(call.func)}"
+        for name, tree in modules().items()
+        for call in calls(tree)
+        if (isinstance(call.func, ast.Name) and call.func.id in UNSAFE_BUILTINS)
+        or dotted(call.func) in UNSAFE_CALLS
+        or any(keyword.arg == "shell" and not is_false(keyword.value) for keyword in call.keywords if is_subprocess(call))
+    ]
+
+    assert offences == []
+
+
+def is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is False
+
+
+def is_subprocess(call: ast.Call) -> bool:
+    """Any call with a constant `shell=True`, and every call that goes to subprocess whatever it passes."""
+    constant = any(keyword.arg == "shell" and isinstance(keyword.value, ast.Constant) for keyword in call.keywords)
+    return constant or dotted(call.func).rsplit(".", 1)[-1] in {"Popen", "run", "call", "check_call", "check_output"}
+
+
+def test_only_config_reads_the_environment() -> None:
+    offences = [
+        f"{name}:{node.lineno}"
+        for name, tree in modules().items()
+        if name != "src/duly/config.py"
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Attribute) and node.attr in ENVIRONMENT and dotted(node.value) == "os")
+        or (isinstance(node, ast.ImportFrom) and node.module == "os" and any(alias.name in ENVIRONMENT for alias in node.names))
+    ]
+
+    assert offences == []
+
+
+def test_every_module_is_about_one_thing() -> None:
+    lengths = {name: len((ROOT / name).read_text(encoding="utf-8").splitlines()) for name in modules()}
+
+    assert {name: length for name, length in lengths.items() if length > MODULE_LINES} == {}
+
+
+def test_nothing_is_left_to_do_in_the_source() -> None:
+    source = ((name, text) for name, text in project_files() if name.startswith("src/"))
+
+    assert matches(re.compile(r"\b(?:TODO|FIXME)\b"), source) == []
+
+
+def test_no_file_names_a_registry() -> None:
+    assert matches(REGISTRY, project_files()) == []
+
+
+def test_no_file_names_a_path_of_one_machine() -> None:
+    assert matches(MACHINE_PATH, project_files()) == []
