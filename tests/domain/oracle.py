@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import calendar
 import importlib.resources
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache, lru_cache
 from zoneinfo import ZoneInfo
 
@@ -36,7 +36,7 @@ def all_zones() -> list[str]:
 
 def local(second: int, zone: ZoneInfo) -> datetime:
     """What the wall clock shows, as a naive datetime."""
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=second)).astimezone(zone).replace(tzinfo=None)
+    return datetime.fromtimestamp(second, zone).replace(tzinfo=None)
 
 
 def offset(second: int, zone: ZoneInfo) -> int:
@@ -221,8 +221,8 @@ class Walk:
 
     def instants_of(self, reading: datetime) -> tuple[str, int, int]:
         """By fold round trips: ("shown", first, second) or ("gap", end of the gap, moved on by its length)."""
-        early = (reading.replace(tzinfo=self.zone, fold=0).astimezone(UTC).replace(tzinfo=None) - EPOCH) // SECOND
-        late = (reading.replace(tzinfo=self.zone, fold=1).astimezone(UTC).replace(tzinfo=None) - EPOCH) // SECOND
+        early = int(reading.replace(tzinfo=self.zone, fold=0).timestamp())
+        late = int(reading.replace(tzinfo=self.zone, fold=1).timestamp())
         if local(early, self.zone) == reading:
             return "shown", early, late
         # fold=1 applies the offset after the gap, which lands before it: walk on until the clocks jump.

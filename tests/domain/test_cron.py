@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given, settings
@@ -284,7 +285,7 @@ def test_h_with_a_step_is_an_offset_below_the_step() -> None:
         minutes = parse_cron("H/15 * * * *", hash_key=str(number)).minute.values
         assert len(minutes) == 4
         assert minutes[0] < 15
-        assert {later - earlier for earlier, later in zip(minutes, minutes[1:], strict=False)} == {15}
+        assert {later - earlier for earlier, later in pairwise(minutes)} == {15}
 
 
 def test_h_with_a_range_stays_in_it() -> None:

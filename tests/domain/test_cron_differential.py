@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import random
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from itertools import islice
 
 import pytest
 
@@ -15,7 +16,7 @@ from duly.domain.cron import Cron, parse_cron
 from duly.domain.errors import Invalid
 from duly.domain.instants import SECOND
 from duly.domain.schedule import CronSchedule, DstGap, DstOverlap, fires, previous_fire
-from tests.domain.oracle import Walk, all_zones, change_in_year, local, offset, zone_of
+from tests.domain.oracle import Walk, all_zones, change_in_year, date_matches, local, offset, split, zone_of
 
 CASES = int(os.environ.get("DULY_CRON_CASES", "100000"))
 CHUNKS = 40
@@ -193,3 +194,24 @@ def test_no_random_case_differs_from_the_oracle(chunk: int) -> None:
         remaining -= CASES_PER_WALK
 
     assert compared > CASES // CHUNKS // 2, "the cases hardly ever fire: the comparison is blind"
+
+
+@pytest.mark.parametrize("chunk", range(8))
+def test_no_random_date_differs_from_the_oracle_over_nine_years(chunk: int) -> None:
+    chance = random.Random(f"dates {chunk}")
+    for _ in range(max(CASES // 1000, 1)):
+        first = date(chance.randint(1970, 2390), chance.randint(1, 12), chance.randint(1, 28))
+        shown = datetime.combine(first, datetime.min.time()) + timedelta(days=chance.randrange(2000))
+        text = f"0 0 {day_field(chance, shown)} {chance.choice(['*', month_field(chance, shown.month)])} {weekday_field(chance, shown)}"
+        cron = parsed(text, False)
+        fields = split(text, False)
+        days = (first + timedelta(days=number) for number in range(9 * 366))
+        expected = list(islice((day for day in days if date_matches(fields, day)), 5))
+
+        found: list[date] = []
+        reading = None if cron is None else cron.at_or_after((first - date(1970, 1, 1)).days * 86_400)
+        while cron is not None and reading is not None and len(found) < 5:
+            found.append(date(1970, 1, 1) + timedelta(days=reading // 86_400))
+            reading = cron.at_or_after(reading + 1)
+
+        assert [day for day in found if day < first + timedelta(days=9 * 366)] == expected, (text, first)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import struct
 import time
+from datetime import datetime
 from importlib import resources
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -141,7 +143,9 @@ FIXED_CASES = [
     ("0 0 * * *", "Asia/Beirut", "run_after", "first", "2026-03-28 12:00", ["2026-03-28 22:00", "2026-03-29 21:00"]),
     ("0 0 * * *", "Africa/Cairo", "run_after", "first", "2026-04-23 12:00", ["2026-04-23 22:00", "2026-04-24 21:00"]),
     ("0 0 * * *", "America/Havana", "run_after", "first", "2026-03-07 12:00", ["2026-03-08 05:00", "2026-03-09 04:00"]),
-    ("30 0 * * *", "America/Havana", "run_after", "both", "2026-10-31 12:00", ["2026-11-01 04:30", "2026-11-01 05:30", "2026-11-02 05:30"]),
+    ("30 0 * * *", "America/Havana", "run_after", "both", "2025-11-01 12:00", ["2025-11-02 04:30", "2025-11-02 05:30", "2025-11-03 05:30"]),
+    # tzdata 2026f: Cuba does not go back in 2026, so nothing happens twice that autumn.
+    ("30 0 * * *", "America/Havana", "run_after", "both", "2026-10-31 12:00", ["2026-11-01 04:30", "2026-11-02 04:30", "2026-11-03 04:30"]),
     ("0 0 * * *", "America/Asuncion", "run_after", "first", "2023-09-30 12:00", ["2023-10-01 04:00", "2023-10-02 03:00"]),
     # Whole days that never were, and one that was twice.
     ("0 9 * * *", "Pacific/Apia", "run_after", "first", "2011-12-29 12:00", ["2011-12-29 19:00", "2011-12-30 10:00", "2011-12-30 19:00"]),
@@ -158,7 +162,7 @@ FIXED_CASES = [
         ["1993-08-20 21:00", "1993-08-21 12:00", "1993-08-21 21:00"],
     ),
     # Changes of a zone's own time, with no daylight saving in them.
-    ("15 0 * * *", "Asia/Pyongyang", "run_after", "first", "2018-05-04 12:00", ["2018-05-04 15:45", "2018-05-05 15:15"]),
+    ("15 0 * * *", "Asia/Pyongyang", "run_after", "first", "2018-05-04 12:00", ["2018-05-04 15:15", "2018-05-05 15:15"]),
     ("45 23 * * *", "Asia/Pyongyang", "run_after", "first", "2018-05-04 00:00", ["2018-05-04 15:00", "2018-05-05 14:45"]),
     (
         "45 2 * * *",
@@ -189,7 +193,7 @@ def test_a_hand_picked_case_fires_at_the_instants_worked_out_for_it(
     found = fires(schedule, at(after), None, len(expected))
 
     assert [short(fire) for fire in found] == expected
-    for earlier, later in zip(found, found[1:], strict=False):
+    for earlier, later in pairwise(found):
         assert previous_fire(schedule, later) == earlier
 
 
@@ -209,7 +213,7 @@ def test_a_hand_picked_case_fires_at_the_instants_worked_out_for_it(
             "run_after",
             "first",
             "2026-03-08 07:00",
-            "02:00 does not exist on this day; runs at 03:00 together with it",
+            "02:00 does not exist on this day; runs at 03:00, one run for both",
         ),
         (
             "0,30 2 * * *",
@@ -381,13 +385,13 @@ def test_zones_come_from_the_package_and_name_its_release() -> None:
     assert tzdata_version() == tzdata.IANA_VERSION
     assert load_zone("Europe/Berlin") is load_zone("Europe/Berlin")
     assert isinstance(load_zone("UTC"), ZoneInfo)
-    assert {load_zone(name).tzname(None) for name in zone_names()} != None
+    assert all(load_zone(name).utcoffset(datetime(2026, 1, 1)) is not None for name in zone_names())
 
 
 def test_no_zone_changes_its_offset_more_often_than_the_probes_see() -> None:
     for name in sorted(zone_names()):
         moments = offset_changes(name)
-        for earlier, later in zip(moments, moments[1:], strict=False):
+        for earlier, later in pairwise(moments):
             if later > 0:
                 assert later - earlier > 2 * PROBE_SECONDS, name
 
@@ -562,7 +566,7 @@ def test_a_fixed_time_fires_exactly_once_for_each_day_of_a_year(text: str, zone:
     found = fires(schedule, first, first + 365 * DAY, 500)
 
     assert abs(len(found) - 365) <= 1
-    for earlier, later in zip(found, found[1:], strict=False):
+    for earlier, later in pairwise(found):
         assert 22 * HOUR <= later - earlier <= 26 * HOUR
 
 

@@ -19,6 +19,7 @@ class WatchedAttempt(Attempt):
     """An attempt whose lines can be awaited as they are logged."""
 
     __slots__ = ("_changed",)
+    _changed: asyncio.Event
 
     def log(self, level: str, message: str, fields: dict[str, Any]) -> None:
         super().log(level, message, fields)

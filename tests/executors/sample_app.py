@@ -66,27 +66,27 @@ def aborts(attempt: Attempt) -> None:
 
 def waits(attempt: Attempt) -> None:
     grandchild = subprocess.Popen(["sleep", "600"])
-    print(f"grandchild {grandchild.pid}")
     try:
+        print(f"grandchild {grandchild.pid}")
         time.sleep(600)
     finally:
         print("cleaned up")
 
 
 async def waits_async(attempt: Attempt) -> None:
-    attempt.log("info", "waiting", {})
     try:
+        attempt.log("info", "waiting", {})
         await asyncio.sleep(600)
     finally:
         print(f"cleaned up, cancelled is {attempt.cancelled}")
 
 
 def ignores(attempt: Attempt) -> None:
-    print("ignoring")
     while True:
         try:
+            print("ignoring")
             time.sleep(600)
-        except BaseException:  # noqa: S112
+        except BaseException:
             continue
 
 

@@ -25,7 +25,9 @@ async def test_sleep_says_how_long_it_slept() -> None:
     assert await HANDLERS["duly.sleep"].run(python("duly.sleep", payload={"seconds": 0.001})) == {"slept": 0.001}
 
 
-@pytest.mark.parametrize("payload", [None, {}, 5, {"seconds": "5"}, {"seconds": -1}, {"seconds": 86_401}, {"seconds": True}, {"seconds": math.nan}])
+@pytest.mark.parametrize(
+    "payload", [None, {}, 5, {"seconds": "5"}, {"seconds": -1}, {"seconds": 86_401}, {"seconds": True}, {"seconds": math.nan}]
+)
 async def test_sleep_refuses_what_is_no_number_of_seconds_up_to_a_day(payload: Any) -> None:
     with pytest.raises(Failure) as failed:
         await HANDLERS["duly.sleep"].run(python("duly.sleep", payload=payload))

@@ -72,6 +72,9 @@ async def test_a_failure_in_a_thread_reaches_the_worker() -> None:
     with pytest.raises(RuntimeError, match="StopIteration"):
         await handler.run(python("it"))
 
+    assert handler.close is not None
+    await handler.close()
+
 
 async def test_a_cancelled_thread_is_told_and_not_waited_for() -> None:
     started, release = threading.Event(), threading.Event()
@@ -94,7 +97,9 @@ async def test_a_cancelled_thread_is_told_and_not_waited_for() -> None:
     await handler.close()
 
     assert [type(end) for end in ended] == [asyncio.CancelledError] * 2
-    await asyncio.to_thread(lambda: [thread.join() for thread in threading.enumerate() if thread.name.startswith("duly-thread")])
+    for thread in threading.enumerate():
+        if thread.name.startswith("duly-thread"):
+            await asyncio.to_thread(thread.join)
     assert seen == [True]  # the one that waited for the thread never started
 
 
@@ -126,7 +131,12 @@ async def test_what_a_child_prints_is_logged_and_its_result_arrives(pool: Proces
 
     assert await pool.run("prints", attempt) is None
 
-    assert sorted(attempt.lines()) == [("error", "to the error"), ("info", "structured"), ("info", "to the output"), ("info", "without a newline")]
+    assert sorted(attempt.lines()) == [
+        ("error", "to the error"),
+        ("info", "structured"),
+        ("info", "to the output"),
+        ("info", "without a newline"),
+    ]
     [structured] = [line for line in attempt.logs or [] if line.message == "structured"]
     assert structured.fields == {"rows": 3, "odd": "<class 'object'>"}
 

@@ -58,7 +58,7 @@ async def test_arguments_are_text_and_nothing_else(handler: Handler) -> None:
 
     result = await handler.run(shell(sys.executable, "-c", "import sys; print(ascii(sys.argv[1:]))", *arguments))
 
-    assert result["stdout"] == f"{ascii(arguments)}\n"
+    assert result["stdout"] == f"{arguments!a}\n"
 
 
 async def test_a_command_sees_only_the_environment_that_it_is_given(handler: Handler, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,6 +124,8 @@ async def test_a_missing_directory_is_not_taken_for_a_missing_command(tmp_path: 
     handler = shell_handler(environment=ENVIRONMENT, directory=str(tmp_path / "gone"))
 
     assert (await failure_of(handler, shell("true"))).type == "DirectoryNotFound"
+    assert handler.close is not None
+    await handler.close()
 
 
 async def test_commands_run_in_the_given_directory(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def _gap_note(cron: Cron, stretch: Stretch, gap: DstGap, second: UtcSecond) -> s
 def _moved(skipped: list[LocalSecond], here: LocalSecond, verb: str, *, joined: bool) -> str:
     same_day = skipped[0] // 86_400 == here // 86_400
     there = clock(here) if same_day else f"{clock(here)} on {_date(here)}"
-    together = " together with it" if joined else ""
+    together = ", one run for both" if joined and len(skipped) == 1 else ""
     where = "on this day" if same_day else ""
     if len(skipped) == 1:
         what, does = clock(skipped[0]), "does not exist"

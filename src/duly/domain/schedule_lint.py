@@ -39,7 +39,7 @@ def lint(schedule: Schedule, *, now: Instant | None = None) -> list[str]:
 def _either_day(cron: Cron) -> list[str]:
     if cron.day.is_star or cron.weekday.is_star:
         return []
-    return ["day-of-month and day-of-week are both restricted, so it fires on days that match either one, not only on days that match both"]
+    return ["day-of-month and day-of-week are both restricted: it fires on days that match either, not only on those that match both"]
 
 
 def _uneven_steps(cron: Cron) -> list[str]:

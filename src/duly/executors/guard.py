@@ -27,57 +27,68 @@ class Guard:
         self._pids: set[int] = set()
         self._lock = threading.Lock()
 
+    def start(self) -> None:
+        """Be there before the command is: raises OSError when no process can be started."""
+        with self._lock:
+            self._ensure()
+
     def watch(self, pid: int) -> None:
         """Kill this process group should the worker die."""
         with self._lock:
             self._pids.add(pid)
-            self._tell(f"+{pid}\n")
+            if not self._ensure():
+                self._tell(f"+{pid}\n")
 
     def forget(self, pid: int) -> None:
         """The group is gone; said before it is reaped, so a number that is used again is never killed."""
         with self._lock:
-            self._pids.remove(pid)
+            self._pids.discard(pid)
             self._tell(f"-{pid}\n")
 
     def close(self) -> None:
-        """End the guard; groups still watched are killed by it. It ends by itself, and is reaped here."""
-        if self._process is not None:
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-            self._process.wait()
-            self._process = None
+        """End the guard, which kills the groups that are still watched. Blocks for the moment that it takes."""
+        with self._lock:
+            if self._process is not None:
+                assert self._process.stdin is not None
+                self._process.stdin.close()
+                self._process.wait()
+                self._process = None
 
-    def _tell(self, line: str) -> None:
-        if self._process is None or self._process.poll() is not None:
-            self._start()
-            line = "".join(f"+{pid}\n" for pid in self._pids)
-        assert self._process is not None
-        assert self._process.stdin is not None
-        # A guard that is stopped must not stop the worker: the pipe never blocks, and a line that does not fit is lost.
-        with suppress(OSError):
-            os.write(self._process.stdin.fileno(), line.encode())
-
-    def _start(self) -> None:
+    def _ensure(self) -> bool:
+        """Start it unless it lives; True when it was started and told everything."""
+        if self._process is not None and self._process.poll() is None:
+            return False
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            bufsize=0,
-            start_new_session=True,
-        )
+        # A service manager that asks everybody to stop asks the worker too, and the guard goes last: blocked here, the
+        # signals are blocked in the new process from its first instruction on.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", __file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                bufsize=0,
+                start_new_session=True,
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         assert self._process.stdin is not None
         os.set_blocking(self._process.stdin.fileno(), False)
+        self._tell("".join(f"+{pid}\n" for pid in self._pids))
+        return True
+
+    def _tell(self, lines: str) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            # A guard that is stopped must not stop the worker: the pipe never blocks, and a line that does not fit is lost.
+            with suppress(OSError):
+                os.write(self._process.stdin.fileno(), lines.encode())
 
 
 def main() -> None:
     """Read until the worker is gone, then kill what it left."""
-    # A service manager that asks everybody to stop asks the worker too; the guard goes last.
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
     pids: set[int] = set()
     for line in sys.stdin:
         pid = int(line[1:])

@@ -203,7 +203,8 @@ def _judge(answer: Answer, attempt: Attempt) -> dict[str, Any]:
     said = f"answered {status}{_phrase(status)}"
     detail = clean_text(answer.body[:TAIL]) or None
     if 300 <= status < 400:
-        where = answer.headers.get("location", "")[:200]
+        # Without its query, which often carries a token.
+        where = answer.headers.get("location", "").partition("?")[0][:200]
         raise Failure(f"{said}: redirects are not followed, give the final URL ({where!r}).", type="HttpStatus", retry=False, detail=detail)
     if status in (408, 425, 429) or status >= 500:
         raise Failure(said, type="HttpStatus", retry_after=retry_after(answer.headers.get("retry-after"), attempt.clock()), detail=detail)

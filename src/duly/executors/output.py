@@ -13,7 +13,9 @@ MOST_LINES = 10_000
 MOST_BYTES = 1 << 20
 LONGEST_LINE = 16 << 10
 TAIL = 4 << 10
-CHUNK = 64 << 10
+
+# Small, so that a flood of short lines gives the event loop back after a few milliseconds.
+CHUNK = 8 << 10
 
 # A pipe holds at most this much (pipe-max-size for processes without privileges).
 PIPE_CAPACITY = 1 << 20

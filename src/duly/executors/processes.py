@@ -51,7 +51,7 @@ class ProcessPool:
             child = await self._take()
             self._busy.add(child)
             try:
-                return await child.run(handler, attempt)
+                return await child.run(handler, attempt, self._grace)
             finally:
                 if child.is_free and not self._closed:
                     self._idle.append(child)
@@ -97,6 +97,7 @@ class _Child:
 
     @classmethod
     async def start(cls, reference: str, guard: Guard) -> _Child:
+        guard.start()
         ours, theirs = socket.socketpair()
         try:
             with theirs:
@@ -114,13 +115,13 @@ class _Child:
             await group.stop(0)
             raise
         child = cls(group, pipes, reader, writer)
-        child._send(Hello(path=sys.path))
+        child._send(Hello(path=[str(entry) for entry in sys.path]))
         return child
 
     def has_exited(self) -> bool:
         return self._group.has_exited()
 
-    async def run(self, handler: str, attempt: Attempt) -> Any:
+    async def run(self, handler: str, attempt: Attempt, grace: float) -> Any:
         self.is_free = False
         budget = Budget()
         lines = Lines(attempt, "info", budget), Lines(attempt, "error", budget)
@@ -132,8 +133,12 @@ class _Child:
             # It closed the socket: it is dead or dying, and the kernel may still be writing its core.
             status = await self._group.finish(LAST_WORDS)
             raise Failure(f"The child process {describe_exit(status)}.", type="ProcessDied", detail=lines[1].tail or None) from None
+        except BaseException:
+            if not self.is_free:
+                await self.stop(grace)
+            raise
         finally:
-            # What was printed before the reply is in the pipe by now, so it belongs to this attempt.
+            # What was printed before the reply, or before the end, is in the pipe by now and belongs to this attempt.
             for pipe, sink in zip(self._pipes, lines, strict=True):
                 pipe.drain()
                 pipe.sink = _nobody

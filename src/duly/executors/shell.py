@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import os
 import subprocess
 import sys
@@ -29,6 +30,9 @@ from duly.executors.payload import payload_json
 from duly.ports.handlers import Attempt, Failure, Handler
 
 PR_SET_NO_NEW_PRIVS = 38
+
+# The host is short of something, or the file is being written: the same command may run later.
+SHORTAGES = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY})
 
 
 def shell_handler(*, grace: float = 5.0, environment: Mapping[str, str] | None = None, directory: str | None = None) -> Handler:
@@ -94,9 +98,11 @@ class _Shell:
                 raise Failure(f"The directory for commands, {self._directory}, does not exist.", type="DirectoryNotFound") from None
             raise Failure(f"{argv[0]!r} was not found on this worker.", type="CommandNotFound", retry=False) from None
         except (OSError, ValueError) as exc:
-            raise Failure(f"{argv[0]!r} cannot be run: {exc}", type="CommandNotRunnable", retry=False) from None
+            retry = isinstance(exc, OSError) and exc.errno in SHORTAGES
+            raise Failure(f"{argv[0]!r} cannot be run: {exc}", type="CommandNotRunnable", retry=retry) from None
 
     def _popen(self, argv: Sequence[str], attempt: Attempt) -> subprocess.Popen[bytes]:
+        self._guard.start()
         with payload_file(attempt) as stdin:
             process = subprocess.Popen(
                 argv,

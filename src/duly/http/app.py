@@ -16,7 +16,7 @@ from duly.http import auth, executions, fleet, health, jobs, schedules
 from duly.http.limits import ClientGone
 from duly.http.openapi import openapi_route
 from duly.http.problems import MEDIA_TYPE, Headers, fault, problem_of
-from duly.http.routing import PUBLIC, Call, Reply, Route, Stream, Table, no_such_route
+from duly.http.routing import PUBLIC, Call, Route, Stream, Table, no_such_route
 from duly.http.services import Services
 from duly.ports.clock import Entropy
 from duly.wire.problems import Problem
@@ -58,7 +58,9 @@ def route_table() -> Table:
     return Table([*declared, openapi_route(declared)])
 
 
-def create_api(services: Services, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, entropy: Entropy = secrets.randbits) -> Api:
+def create_api(
+    services: Services, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, entropy: Entropy = secrets.randbits
+) -> Api:
     """The API over these services. `sleep` paces streams and `entropy` makes request ids; tests choose both."""
     return Api(services, route_table(), sleep, entropy)
 

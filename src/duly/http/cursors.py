@@ -1,14 +1,17 @@
-"""Cursors: where a page ended, opaque to the caller. A version byte and the last id, in base64url without padding."""
+"""Pages and cursors: where a page ended, opaque to the caller. A version byte and the last id, in base64url without padding."""
 
 from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Annotated, TypeVar
 from uuid import UUID
 
+from msgspec import Meta
+
 from duly.domain.errors import DulyError, Invalid
+from duly.wire.shapes import pattern
 
 Row = TypeVar("Row")
 
@@ -16,6 +19,12 @@ VERSION = 1
 # 17 bytes: `A`, the version's low bits, 20 characters, and a last one that carries four bits only.
 CURSOR_PATTERN = "^A[Q-Za-f][A-Za-z0-9_-]{20}[AEIMQUYcgkosw048]$"
 LOG_CURSOR_PATTERN = "^[0-9]{1,18}$"
+
+Limit = Annotated[int, Meta(ge=1, le=200)]
+Cursor = Annotated[str, Meta(description="nextCursor of the page before, unchanged.", extra_json_schema=pattern(CURSOR_PATTERN))]
+LogCursor = Annotated[
+    str, Meta(description="nextCursor of the page before, or a line's id.", extra_json_schema=pattern(LOG_CURSOR_PATTERN))
+]
 
 _CURSOR = re.compile(CURSOR_PATTERN.replace("$", r"\Z"))
 _LOG_CURSOR = re.compile(LOG_CURSOR_PATTERN.replace("$", r"\Z"))

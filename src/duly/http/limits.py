@@ -34,30 +34,23 @@ async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -
     declared = headers.get(b"content-length")
     if declared is not None and _LENGTH.fullmatch(declared) and int(declared) > limit:
         raise _too_large(limit)
-    message = await receive()
-    if message["type"] != "http.request":
-        raise ClientGone
-    body: bytes = message.get("body", b"")
-    more = message.get("more_body", False)
-    if body or more:
-        _check_type(headers)
-    if len(body) > limit:
-        raise _too_large(limit)
-    if not more:
-        return body
-    chunks = [body]
-    size = len(body)
+    chunks: list[bytes] = []
+    size = 0
+    more = True
     while more:
         message = await receive()
         if message["type"] != "http.request":
             raise ClientGone
-        chunk: bytes = message.get("body", b"")
-        size += len(chunk)
-        if size > limit:
-            raise _too_large(limit)
-        chunks.append(chunk)
         more = message.get("more_body", False)
-    return b"".join(chunks)
+        chunk: bytes = message.get("body", b"")
+        if chunk:
+            if not chunks:
+                _check_type(headers)
+            size += len(chunk)
+            if size > limit:
+                raise _too_large(limit)
+            chunks.append(chunk)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def check_text(body: bytes) -> None:

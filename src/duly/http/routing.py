@@ -28,10 +28,11 @@ from duly.domain.access import Actor, Role
 from duly.domain.errors import Forbidden, Invalid, NotFound
 from duly.domain.ids import parse_execution_id, parse_job_id
 from duly.domain.instants import HOUR
-from duly.http.limits import LARGEST_OBJECT, check_text, read_body
+from duly.http.limits import check_text, read_body
 from duly.http.problems import refusal
 from duly.http.services import Services
 from duly.ports.store import Idempotency
+from duly.wire.shapes import LARGEST_OBJECT
 
 PUBLIC = frozenset({"/healthz", "/readyz", "/version"})
 KEEP_IDEMPOTENCY_KEYS = 24 * HOUR
@@ -135,7 +136,8 @@ class Route:
 
     def decode(self, body: bytes) -> Any:
         """The body as its struct. An optional one that was not sent is all defaults."""
-        assert self.body is not None and self.decoder is not None
+        assert self.body is not None
+        assert self.decoder is not None
         if not body:
             if self.body_optional:
                 return self.body()

@@ -17,6 +17,16 @@ class Clock(Protocol):
         """Microseconds that only grow, also while the machine sleeps."""
 
 
+class SettableClock(Clock, Protocol):
+    """A clock that can be put right."""
+
+    def local(self) -> Instant:
+        """This machine's own time."""
+
+    def set_offset(self, offset: Micros) -> None:
+        """The store's time is this machine's plus `offset`."""
+
+
 class Entropy(Protocol):
     """Random bits, injected so that tests choose them."""
 

@@ -11,12 +11,34 @@ from duly.domain.execution import LeaseId, LogLine
 from duly.domain.ids import ExecutionId, execution_text, fire_id
 from duly.domain.instants import Instant, Micros, to_rfc3339
 from duly.domain.job import JobVersion
+from duly.domain.lifecycle import Outcome
+
+
+MOST_LOG_LINES = 10_000
+LONGEST_LOG_LINE = 16_384
 
 
 class Attempt:
     """One attempt in progress, as executors and handlers see it. Mutable, and one per attempt: kept small."""
 
-    __slots__ = ("id", "attempt", "failures", "fence", "due_at", "started_at", "deadline", "version", "payload", "cancelled", "logs", "clock", "worker_name")
+    __slots__ = (
+        "attempt",
+        "cancelled",
+        "clock",
+        "deadline",
+        "due_at",
+        "failures",
+        "fence",
+        "holds_place",
+        "id",
+        "logs",
+        "logs_sent",
+        "payload",
+        "started_at",
+        "stop",
+        "version",
+        "worker_name",
+    )
 
     def __init__(
         self,
@@ -29,6 +51,7 @@ class Attempt:
         payload: Any,
         clock: Callable[[], Instant],
         worker_name: str,
+        holds_place: bool = False,
     ) -> None:
         self.id = id
         self.attempt = attempt
@@ -37,12 +60,15 @@ class Attempt:
         self.due_at = due_at
         self.version = version
         self.payload = payload
+        self.holds_place = holds_place
         self.clock = clock
         self.worker_name = worker_name
         self.started_at: Instant = 0
         self.deadline: Instant | None = None
         self.cancelled = False
+        self.stop: Outcome | None = None
         self.logs: list[LogLine] | None = None
+        self.logs_sent = 0
 
     @property
     def idempotency_key(self) -> str:
@@ -52,10 +78,18 @@ class Attempt:
         return f"{job.tenant_name}/{job.spec.name}/{moment}"
 
     def log(self, level: str, message: str, fields: dict[str, Any]) -> None:
-        """Keep a line; it reaches the store with the next flush."""
+        """Keep a line; it reaches the store with the next flush. Past the limit, one line says so and the rest is dropped."""
         if self.logs is None:
             self.logs = []
-        self.logs.append(LogLine(self.clock(), level, message, fields))
+        if len(self.logs) < MOST_LOG_LINES:
+            self.logs.append(LogLine(self.clock(), level, _storable(message)[:LONGEST_LOG_LINE], fields))
+        elif len(self.logs) == MOST_LOG_LINES:
+            self.logs.append(LogLine(self.clock(), "warning", f"more than {MOST_LOG_LINES:,} lines: the rest is not kept", {}))
+
+
+def _storable(text: str) -> str:
+    """NUL and lone surrogates cannot be stored; a log line is not worth failing for."""
+    return text.replace("\x00", "\ufffd") if text.isascii() else text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
 
 
 class Failure(Exception):

@@ -303,8 +303,11 @@ class Leases(Protocol):
     async def renew(self, owner: str, epochs: dict[int, int], now: Instant, ttl: Micros) -> list[int]:
         """Hold on to shards under these epochs and show progress; answers those that are still ours."""
 
+    async def hand_over(self, owner: str, epochs: dict[int, int]) -> None:
+        """Give these shards up at once; whoever should have them takes them."""
+
     async def release(self, owner: str, epochs: dict[int, int], now: Instant) -> None:
-        """Hand shards over at once, and be counted no longer."""
+        """Give all shards up at once, and be counted as a dispatcher no longer."""
 
 
 class Insights(Protocol):

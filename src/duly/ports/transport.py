@@ -20,8 +20,8 @@ class Transport(Protocol):
     async def wait_ready(self, timeout: float) -> bool:
         """Wait until something may be ready, at most `timeout` seconds; False when it ran out."""
 
-    async def wait_due(self, timeout: float) -> Instant | None:
-        """Wait for an announced instant, at most `timeout` seconds; None when it ran out."""
+    async def wait_due(self, until: Instant, timeout: float) -> list[Instant]:
+        """Wait at most `timeout` seconds, or until an instant before `until` is announced; answers all that were announced."""
 
     async def close(self) -> None:
         """Stop listening."""

@@ -1,0 +1,1 @@
+"""The Python SDK: declare jobs, enqueue executions, and see what a handler sees."""

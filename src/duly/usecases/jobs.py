@@ -74,6 +74,10 @@ class Jobs:
             raise NotFound("DULY-E204", f"There is no job {job_text(id)}.", field="jobId")
         return job
 
+    async def named(self, actor: Actor, name: str) -> Job | None:
+        """The live job of that name, if there is one."""
+        return await self._store.job_named(actor.tenant, name)
+
     async def find(self, wanted: JobFilter) -> list[Job]:
         """Newest first."""
         return await self._store.jobs(wanted)

@@ -53,6 +53,10 @@ class Shape(Struct, rename="camel", forbid_unknown_fields=True, kw_only=True, om
     """A request body: a key that is not known is an error, never ignored."""
 
 
+class NothingShape(Shape, kw_only=True):
+    """An empty object: the request says all by its path."""
+
+
 class View(Struct, rename="camel", kw_only=True):
     """An answer. New keys may be added in later versions; readers ignore what they do not know."""
 

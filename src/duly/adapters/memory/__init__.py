@@ -1,0 +1,1 @@
+"""Ports kept in this process's memory."""

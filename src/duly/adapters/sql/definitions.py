@@ -68,12 +68,15 @@ class SqlDefinitions:
     async def new_version(self, tenant: int, id: JobId, spec: JobSpec, reschedule: Reschedule | None, expected: int | None, now: Instant) -> bool:
         def action() -> Action[bool]:
             row = one((yield Call("lock_job", {"id": id, "tenant": tenant})))
-            if row is None or row["state"] == JobState.CANCELLED or (expected is not None and row["version"] != expected):
+            if row is None or row["state"] == JobState.CANCELLED:
+                return False
+            current = int((yield Call("version_number", {"id": row["version_id"]}))[0]["version"])
+            if expected is not None and current != expected:
                 return False
             if spec.name != row["name"] and (yield Call("name_is_taken", {"tenant": tenant, "name": spec.name, "id": id})):
                 raise _taken(spec.name)
             route = yield from _route(spec, {})
-            number = yield from _add_version(id, row["version"] + 1, route, spec, now)
+            number = yield from _add_version(id, current + 1, route, spec, now)
             state = JobState(row["state"])
             if reschedule is None:
                 yield Call("set_schedule_version", {"job_id": id, "version": number})

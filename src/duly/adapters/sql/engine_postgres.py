@@ -17,7 +17,7 @@ import asyncpg
 
 from duly.adapters.sql.engine import Action, Call, Lane, Rows
 from duly.adapters.sql.statements import Statement, statements
-from duly.domain.errors import Unavailable
+from duly.domain.errors import DulyError, Unavailable
 from duly.domain.instants import Instant
 
 T = TypeVar("T")
@@ -66,7 +66,8 @@ class Pool:
             try:
                 yield connection
                 clean = True
-            except asyncpg.PostgresError:
+            except (asyncpg.PostgresError, DulyError):
+                # The server refused a statement, or an action changed its mind: the connection itself is as good as before.
                 clean = not connection.is_in_transaction()
                 raise
             finally:
@@ -111,8 +112,9 @@ class PostgresEngine:
                 with _translated():
                     async with self._pools[lane].connection() as connection, connection.transaction():
                         return await self._drive(connection, action())
-            except _REPEATABLE:
-                # Two transactions met in an unlucky order and the server undid ours entirely: again, from the top.
+            except (*_REPEATABLE, asyncpg.UniqueViolationError):
+                # Two transactions met in an unlucky order and the server undid ours entirely: again, from the top. A key that
+                # somebody took between our look and our write is there at the second look, so the action itself says what it means.
                 if repeat == REPEATS - 1:
                     raise
         raise AssertionError("unreachable")

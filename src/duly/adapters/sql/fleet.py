@@ -32,22 +32,25 @@ class SqlLeases:
         return None if row is None else int(row["epoch"])
 
     async def renew(self, owner: str, epochs: dict[int, int], now: Instant, ttl: Micros) -> list[int]:
-        def action() -> Action[list[int]]:
-            kept: list[int] = []
-            for shard, epoch in sorted(epochs.items()):
-                if (yield Call("renew_shard", {"shard": shard, "epoch": epoch, "owner": owner, "now": now, "lease_until": now + ttl})):
-                    kept.append(shard)
-            return kept
+        if not epochs:
+            return []
+        rows = await self._engine.fetch("renew_shards", {"owner": owner, "now": now, "lease_until": now + ttl})
+        return [row["shard"] for row in rows if epochs.get(row["shard"]) == row["epoch"]]
 
-        return await self._engine.run(action)
+    async def hand_over(self, owner: str, epochs: dict[int, int]) -> None:
+        await self._engine.run(lambda: _give_up(owner, epochs))
 
     async def release(self, owner: str, epochs: dict[int, int], now: Instant) -> None:
         def action() -> Action[None]:
-            for shard, epoch in sorted(epochs.items()):
-                yield Call("release_shard", {"shard": shard, "epoch": epoch, "owner": owner})
+            yield from _give_up(owner, epochs)
             yield Call("drop_dispatchers", {"name": owner, "long_ago": now - HOUR})
 
         await self._engine.run(action)
+
+
+def _give_up(owner: str, epochs: dict[int, int]) -> Action[None]:
+    for shard, epoch in sorted(epochs.items()):
+        yield Call("release_shard", {"shard": shard, "epoch": epoch, "owner": owner})
 
 
 class SqlLiveness:

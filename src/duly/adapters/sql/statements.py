@@ -43,7 +43,7 @@ def statements(engine: str) -> dict[str, Statement]:
     seamed = {f"{name}_again": text.replace("/*again*/", "ON CONFLICT DO NOTHING") for name, text in texts.items() if "/*again*/" in text}
     if engine == "postgres":
         # With one writer nothing needs it; here a change of a job excludes every other until it commits.
-        texts = {name: text.replace("/*for update*/", "FOR UPDATE OF j") for name, text in texts.items()}
+        texts = {name: text.replace("/*for update*/", "FOR UPDATE") for name, text in texts.items()}
     number = _dollars if engine == "postgres" else _names
     return {name: Statement(name, *number(text)) for name, text in (texts | seamed).items()}
 

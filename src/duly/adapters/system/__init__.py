@@ -1,0 +1,1 @@
+"""The machine: clocks and randomness."""

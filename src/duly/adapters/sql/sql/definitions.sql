@@ -31,11 +31,16 @@ ON CONFLICT (job_id) DO UPDATE SET next_fire_at = excluded.next_fire_at, version
 UPDATE schedules SET version = :version WHERE job_id = :job_id;
 
 -- name: lock_job
--- The job as it stands, locked for the change that follows.
-SELECT j.id, j.state, j.name, j.version AS version_id, v.version
-FROM jobs j JOIN job_versions v ON v.id = j.version
-WHERE j.id = :id AND j.tenant = :tenant
+-- The job as it stands, locked for the change that follows. The job's row alone: joined with its version, a call that waited
+-- for another's change would find the old version no longer fits the new row, and no job at all.
+SELECT id, state, name, version AS version_id
+FROM jobs
+WHERE id = :id AND tenant = :tenant
 /*for update*/;
+
+-- name: version_number
+-- … and, in a younger snapshot than that lock, the number its versions have reached.
+SELECT version FROM job_versions WHERE id = :id;
 
 -- name: name_is_taken
 SELECT id FROM jobs WHERE tenant = :tenant AND name = :name AND state <> 3 AND id <> :id;

@@ -21,10 +21,11 @@ WHERE shard = :shard AND epoch = :seen_epoch
   AND (lease_until <= :now OR progress_at <= :no_progress_since)
 RETURNING epoch;
 
--- name: renew_shard
+-- name: renew_shards
+-- Holds on to everything this owner has, and shows progress. A dispatcher's name is new at every start.
 UPDATE shards SET lease_until = :lease_until, progress_at = :now
-WHERE shard = :shard AND epoch = :epoch AND owner = :owner
-RETURNING shard;
+WHERE owner = :owner
+RETURNING shard, epoch;
 
 -- name: release_shard
 UPDATE shards SET lease_until = 0, owner = NULL

@@ -1,0 +1,60 @@
+"""The bell: wakes those who wait in this process. The part that every store transport shares."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+
+from duly.domain.instants import Instant
+
+
+class Bell:
+    """Rings are kept until somebody has heard them, so none falls between a look and a wait."""
+
+    def __init__(self) -> None:
+        self._ready = asyncio.Event()
+        self._sooner = asyncio.Event()
+        self._announced: list[Instant] = []
+        self._until: Instant | None = None
+
+    def ring(self) -> None:
+        """Something may be ready."""
+        self._ready.set()
+
+    def ring_due(self, at: Instant) -> None:
+        """Something becomes due at this instant."""
+        if len(self._announced) < 10_000:
+            self._announced.append(at)
+        if self._until is not None and at < self._until:
+            self._sooner.set()
+
+    async def announce(self, routes: Sequence[int]) -> None:
+        self.ring()
+
+    async def announce_due(self, at: Instant) -> None:
+        self.ring_due(at)
+
+    async def wait_ready(self, timeout: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._ready.wait()
+        heard = self._ready.is_set()
+        self._ready.clear()
+        return heard
+
+    async def wait_due(self, until: Instant, timeout: float) -> list[Instant]:
+        if not any(at < until for at in self._announced):
+            self._until = until
+            self._sooner.clear()
+            try:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(timeout):
+                        await self._sooner.wait()
+            finally:
+                self._until = None
+        announced, self._announced = self._announced, []
+        return announced
+
+    async def close(self) -> None:
+        """Nothing to let go of."""

@@ -1,0 +1,34 @@
+"""The machine's clocks and its randomness."""
+
+from __future__ import annotations
+
+import secrets
+import time
+
+from duly.domain.instants import Instant, Micros
+
+_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class SystemClock:
+    """The store's time as this machine's plus an offset that the timekeeper sets; boottime grows while the machine sleeps."""
+
+    def __init__(self) -> None:
+        self._offset: Micros = 0
+
+    def now(self) -> Instant:
+        return time.time_ns() // 1000 + self._offset
+
+    def local(self) -> Instant:
+        return time.time_ns() // 1000
+
+    def set_offset(self, offset: Micros) -> None:
+        self._offset = offset
+
+    def boottime(self) -> Micros:
+        return time.clock_gettime_ns(_BOOTTIME) // 1000
+
+
+def system_entropy(bits: int, /) -> int:
+    """Random bits from the operating system."""
+    return secrets.randbits(bits)

@@ -1,0 +1,184 @@
+"""Settings: read once, here and nowhere else. Flags override the environment, the environment overrides the defaults.
+
+Every setting is one row of SETTINGS: its name, what it takes, its default and what it does. The
+reference is generated from this table, and a test holds the two together. A setting that holds a
+secret may also be given as NAME_FILE, the path of a file that contains it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from duly.domain.durations import parse_duration
+from duly.domain.errors import DulyError, Invalid
+from duly.domain.instants import SECOND, Micros
+
+VERSION = "0.1.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row: the environment variable, its default as text, how it is read, and what it does."""
+
+    name: str
+    default: str
+    read: Callable[[str], Any]
+    help: str
+    secret: bool = False
+
+
+def _text(value: str) -> str:
+    return value
+
+
+def _words(value: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in value.split(",") if word.strip())
+
+
+def _switch(value: str) -> bool:
+    if value.lower() in ("1", "true", "yes", "on"):
+        return True
+    if value.lower() in ("", "0", "false", "no", "off"):
+        return False
+    raise ValueError("expected true or false")
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def read(value: str) -> int:
+        if not value.isascii() or not value.isdigit() or not least <= int(value) <= most:
+            raise ValueError(f"expected a number from {least} to {most}")
+        return int(value)
+
+    return read
+
+
+def _labels(value: str) -> dict[str, str]:
+    pairs = (word.partition("=") for word in _words(value))
+    return {key: label for key, _, label in pairs}
+
+
+def _level(value: str) -> str:
+    if value.lower() not in ("debug", "info", "warning", "error"):
+        raise ValueError("expected debug, info, warning or error")
+    return value.lower()
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("DULY_HOME", ".duly", _text, "The state directory: the SQLite file and the first admin key are kept here."),
+    Setting("DULY_STORE", "", _text, "The store: sqlite:///file.db or postgresql://user@host/database. Empty: a SQLite file in DULY_HOME.", secret=True),
+    Setting("DULY_HOST", "127.0.0.1", _text, "The address the API listens on."),
+    Setting("DULY_PORT", "3859", _whole(0, 65_535), "The port the API listens on; 0 takes a free one."),
+    Setting("DULY_ADMIN_KEY", "", _text, "The first admin key of the tenant `default`. Empty: one is made at the first start.", secret=True),
+    Setting("DULY_URL", "", _text, "The server that the command line and clients talk to. Empty: http://127.0.0.1 and DULY_PORT."),
+    Setting("DULY_KEY", "", _text, "The key that the command line and clients use. Empty: DULY_ADMIN_KEY, else the one kept in DULY_HOME.", secret=True),
+    Setting("DULY_POOL", "default", _text, "The pool that a worker serves."),
+    Setting("DULY_LABELS", "", _labels, "The labels that a worker offers, such as gpu,region=eu."),
+    Setting("DULY_SLOTS", "50", _whole(1, 100_000), "How many executions a worker runs at once."),
+    Setting("DULY_PROCESSES", "0", _whole(0, 1024), "How many child processes a worker keeps for executor=\"process\"; 0 means one per core."),
+    Setting("DULY_WORKER_TTL", "15s", parse_duration, "How long a worker lives without a heartbeat before its work is given to others."),
+    Setting("DULY_GRACE", "20s", parse_duration, "How long running handlers may take to end at a stop before they are given back."),
+    Setting("DULY_RETENTION", "30d", parse_duration, "How long finished executions are kept."),
+    Setting("DULY_SHELL_POOLS", "", _words, "Pools whose workers run shell jobs. Empty: none does."),
+    Setting("DULY_WEBHOOK_ALLOW", "", _words, "Hosts, host:port or networks that webhooks may reach although they are private, such as 10.1.0.0/16."),
+    Setting("DULY_WEBHOOK_HTTP", "false", _switch, "Whether webhooks may use plain http to public addresses."),
+    Setting("DULY_WEBHOOK_SECRET", "", _text, "Signs webhooks (HMAC-SHA256). Empty: they are not signed.", secret=True),
+    Setting("DULY_LOG_LEVEL", "info", _level, "How much Duly itself logs to standard error."),
+    Setting("DULY_LOG_FORMAT", "text", _text, "text for people, json for machines."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings of one process, read and checked."""
+
+    home: Path
+    store: str
+    host: str
+    port: int
+    admin_key: str | None
+    url: str
+    key: str | None
+    pool: str
+    labels: dict[str, str]
+    slots: int
+    processes: int
+    worker_ttl: Micros
+    grace: Micros
+    retention: Micros
+    shell_pools: tuple[str, ...]
+    webhook_allow: tuple[str, ...]
+    webhook_http: bool
+    webhook_secret: str | None
+    log_level: str
+    log_format: str
+    hostname: str
+    environment: Mapping[str, str]
+
+    @property
+    def key_file(self) -> Path:
+        """Where a key that was made at the first start is kept."""
+        return self.home / "admin.key"
+
+
+def load(environment: Mapping[str, str] | None = None, **flags: Any) -> Settings:
+    """Read the settings. Flags are named as the fields and win when they are not None. Raises Invalid (DULY-E601)."""
+    source = os.environ if environment is None else environment
+    values = {setting.name: _read(setting, source) for setting in SETTINGS}
+    fields = {name.removeprefix("DULY_").lower(): value for name, value in values.items()}
+    fields |= {name: value for name, value in flags.items() if value is not None}
+    home = Path(fields["home"])
+    port = fields["port"]
+    if not SECOND <= fields["worker_ttl"] <= 3600 * SECOND:
+        raise Invalid("DULY-E601", "must be between 1s and 1h.", field="DULY_WORKER_TTL")
+    if fields["log_format"] not in ("text", "json"):
+        raise Invalid("DULY-E601", "expected text or json.", field="DULY_LOG_FORMAT")
+    admin_key = fields["admin_key"] or None
+    return Settings(
+        home=home,
+        store=fields["store"] or f"sqlite:///{home / 'duly.db'}",
+        host=fields["host"],
+        port=port,
+        admin_key=admin_key,
+        url=(fields["url"] or f"http://127.0.0.1:{port}").rstrip("/"),
+        key=fields["key"] or admin_key or _kept_key(home),
+        pool=fields["pool"],
+        labels=fields["labels"],
+        slots=fields["slots"],
+        processes=fields["processes"] or os.cpu_count() or 1,
+        worker_ttl=fields["worker_ttl"],
+        grace=fields["grace"],
+        retention=fields["retention"],
+        shell_pools=fields["shell_pools"],
+        webhook_allow=fields["webhook_allow"],
+        webhook_http=fields["webhook_http"],
+        webhook_secret=fields["webhook_secret"] or None,
+        log_level=fields["log_level"],
+        log_format=fields["log_format"],
+        hostname=socket.gethostname(),
+        environment={name: source[name] for name in ("PATH", "HOME", "LANG", "TZ") if name in source},
+    )
+
+
+def _read(setting: Setting, source: Mapping[str, str]) -> Any:
+    text = source.get(setting.name)
+    if text is None and setting.secret and (path := source.get(f"{setting.name}_FILE")):
+        try:
+            text = Path(path).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise Invalid("DULY-E601", f"cannot be read: {error.strerror}.", field=f"{setting.name}_FILE") from error
+    try:
+        return setting.read(setting.default if text is None else text.strip())
+    except (ValueError, DulyError) as error:
+        raise Invalid("DULY-E601", f"{error}.", field=setting.name) from error
+
+
+def _kept_key(home: Path) -> str | None:
+    try:
+        return (home / "admin.key").read_text(encoding="utf-8").strip() or None
+    except OSError:
+        return None

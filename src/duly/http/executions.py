@@ -1,0 +1,191 @@
+"""Executions: list, show, follow, cancel, replay."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from duly.domain.access import Role
+from duly.domain.ids import ExecutionId, JobId, parse_job_id
+from duly.domain.lifecycle import State, is_final
+from duly.http import enqueue
+from duly.http.cursors import Cursor, Limit, LogCursor, from_cursor, from_log_cursor, paged, to_cursor
+from duly.http.routing import Call, Reply, Stream, route
+from duly.ports.store import ExecutionFilter
+from duly.wire.executions import (
+    AttemptView,
+    EnqueuedView,
+    ExecutionView,
+    LogLineView,
+    ReplayShape,
+    StateName,
+    attempt_view,
+    execution_view,
+    log_view,
+)
+from duly.wire.shapes import NothingShape, Page, json_text, pattern
+
+TAIL_EVERY = 0.5
+# A comment that often keeps proxies from cutting a quiet stream.
+BREATHE_EVERY = 30
+TAIL_LINES = 500
+
+_encoder = msgspec.json.Encoder()
+
+
+class ExecutionQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """Which executions of a job to list."""
+
+    state: StateName | None = None
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class AnyExecutionQuery(ExecutionQuery, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """Which executions to list."""
+
+    job_id: Annotated[str, Meta(extra_json_schema=pattern("^job_[0-9a-f]{32}$"))] | None = None
+
+
+class LogQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """Which log lines to read."""
+
+    attempt: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 200
+    cursor: LogCursor | None = None
+
+
+@route("GET", "/v1/executions", role=Role.VIEWER, answer=Page[ExecutionView], problems=("DULY-E111", "DULY-E112"))
+async def list_executions(call: Call, query: AnyExecutionQuery) -> Reply:
+    """List executions, newest first"""
+    return await _list(call, query, None if query.job_id is None else parse_job_id(query.job_id))
+
+
+@route("GET", "/v1/jobs/{jobId}/executions", role=Role.VIEWER, answer=Page[ExecutionView], problems=("DULY-E112", "DULY-E204"))
+async def list_job_executions(call: Call, job_id: JobId, query: ExecutionQuery) -> Reply:
+    """List the executions of a job, newest first"""
+    await call.services.jobs.show(call.actor, job_id)
+    return await _list(call, query, job_id)
+
+
+@route("GET", "/v1/executions/{executionId}", role=Role.VIEWER, answer=ExecutionView, problems=("DULY-E205",))
+async def show_execution(call: Call, execution_id: ExecutionId) -> Reply:
+    """Show an execution: where it stands, its result or error"""
+    return Reply(execution_view(await call.services.executions.show(call.actor, execution_id)))
+
+
+@route("GET", "/v1/executions/{executionId}/attempts", role=Role.VIEWER, answer=Page[AttemptView], problems=("DULY-E205",))
+async def list_attempts(call: Call, execution_id: ExecutionId) -> Reply:
+    """List the attempts of an execution, first to last"""
+    found = await call.services.executions.attempts(call.actor, execution_id)
+    return Reply(Page(items=[attempt_view(attempt) for attempt in found]))
+
+
+@route(
+    "GET",
+    "/v1/executions/{executionId}/logs",
+    role=Role.VIEWER,
+    answer=Page[LogLineView],
+    problems=("DULY-E112", "DULY-E205"),
+    streams=True,
+)
+async def list_logs(call: Call, execution_id: ExecutionId, query: LogQuery) -> Reply | Stream:
+    """Read an execution's log lines, or follow them with `Accept: text/event-stream`"""
+    cursor = query.cursor
+    if b"text/event-stream" in call.headers.get(b"accept", b""):
+        if b"last-event-id" in call.headers:
+            cursor = call.headers[b"last-event-id"].decode("latin-1")
+        after = from_log_cursor(cursor)
+        await call.services.executions.show(call.actor, execution_id)
+        return Stream(_tail(call, execution_id, query.attempt, after))
+    found = await call.services.executions.logs(call.actor, execution_id, query.attempt, from_log_cursor(cursor), query.limit + 1)
+    page, following = paged(found, query.limit, lambda row: str(row[0]))
+    return Reply(Page(items=[log_view(attempt, line) for _, attempt, line in page], next_cursor=following))
+
+
+@route(
+    "POST",
+    "/v1/executions/{executionId}/cancel",
+    role=Role.OPERATOR,
+    answer=ExecutionView,
+    also={202: "It is running: its worker is told, and it stops soon."},
+    problems=("DULY-E205", "DULY-E211"),
+    body_optional=True,
+)
+async def cancel_execution(call: Call, execution_id: ExecutionId, body: NothingShape) -> Reply:
+    """Cancel an execution: at once when it waits, soon when it runs"""
+    execution = await call.services.executions.cancel(call.actor, execution_id)
+    return Reply(execution_view(execution), status=200 if is_final(execution.state) else 202)
+
+
+@route(
+    "POST",
+    "/v1/executions/{executionId}/replay",
+    role=Role.OPERATOR,
+    status=201,
+    answer=EnqueuedView,
+    problems=("DULY-E204", "DULY-E205", "DULY-E207", "DULY-E210", "DULY-E212"),
+    body_optional=True,
+    idempotent=True,
+    response_headers=enqueue.LOCATION,
+    examples={"other": {"payload": {"dryRun": True}}},
+)
+async def replay_execution(call: Call, execution_id: ExecutionId, body: ReplayShape) -> Reply:
+    """Run a final execution again, as a new one"""
+    new = await call.services.executions.replay(call.actor, execution_id, json_text(body.payload, "payload"), call.idempotency)
+    return await enqueue.enqueued(call, new)
+
+
+async def _list(call: Call, query: ExecutionQuery, job_id: JobId | None) -> Reply:
+    found = await call.services.executions.find(
+        ExecutionFilter(
+            tenant=call.actor.tenant,
+            job_id=job_id,
+            state=None if query.state is None else State[query.state.name],
+            before=from_cursor(query.cursor),
+            limit=query.limit + 1,
+        )
+    )
+    page, cursor = paged(found, query.limit, lambda execution: to_cursor(execution.id))
+    return Reply(Page(items=[execution_view(execution) for execution in page], next_cursor=cursor))
+
+
+async def _tail(call: Call, execution_id: ExecutionId, attempt: int | None, after: int) -> AsyncIterator[bytes]:
+    """Lines as they come, then an `end` event once the execution is final and all is sent. A revoked key ends it too."""
+    executions = call.services.executions
+    was_final = False
+    quiet = 0
+    while await call.services.access.recognise(call.key) is not None:
+        lines = await executions.logs(call.actor, execution_id, attempt, after, TAIL_LINES)
+        for sequence, number, line in lines:
+            after = sequence
+            yield b"id: %d\nevent: log\ndata: %b\n\n" % (sequence, _encoder.encode(log_view(number, line)))
+        if len(lines) == TAIL_LINES:
+            continue
+        execution = await executions.show(call.actor, execution_id)
+        # Only lines that were read after it was final are surely the last ones.
+        if was_final:
+            yield b"event: end\ndata: %b\n\n" % _encoder.encode({"state": execution.state.name})
+            return
+        was_final = is_final(execution.state)
+        if was_final:
+            continue
+        quiet = 0 if lines else quiet + 1
+        if quiet % BREATHE_EVERY == BREATHE_EVERY - 1:
+            yield b": still here\n\n"
+        await call.sleep(TAIL_EVERY)
+
+
+ROUTES = [
+    list_executions,
+    list_job_executions,
+    show_execution,
+    list_attempts,
+    list_logs,
+    cancel_execution,
+    replay_execution,
+    *enqueue.ROUTES,
+]

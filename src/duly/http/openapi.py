@@ -1,0 +1,218 @@
+"""The OpenAPI 3.1 document, generated from the route table and the wire's structs: it cannot say what the server does not do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from duly.domain.access import Role
+from duly.domain.codes import CODES
+from duly.http.problems import MEDIA_TYPE
+from duly.http.routing import Call, Reply, Route, route
+from duly.http.services import installed_version
+from duly.wire.problems import Problem
+
+Schema = dict[str, Any]
+
+REF = "#/components/schemas/{name}"
+JSON = "application/json"
+
+_NEEDS_KEY = ("DULY-E301", "DULY-E302", "DULY-E501")
+_TAKES_BODY = ("DULY-E106", "DULY-E107", "DULY-E108", "DULY-E109", "DULY-E110", "DULY-E115")
+
+_PATH_IDS: Mapping[str, Schema] = {
+    "jobId": {"type": "string", "pattern": "^job_[0-9a-f]{32}$", "examples": ["job_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d"]},
+    "executionId": {"type": "string", "pattern": "^run_[0-9a-f]{32}$", "examples": ["run_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d"]},
+}
+_IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "The same key with the same request gives the same answer for 24 hours.",
+    "schema": {"type": "string", "pattern": "^[!-~]{1,200}$"},
+}
+
+# Any JSON whose strings can be stored. Its depth is bounded too, which a schema cannot say.
+_ANY_JSON: Schema = {
+    "description": "Any JSON value, at most 32 levels deep, without NUL characters.",
+    "anyOf": [
+        {"type": ["null", "boolean", "number"]},
+        {"type": "string", "pattern": "^[^\\u0000]*$"},
+        {"type": "array", "items": {"$ref": REF.format(name="AnyJson")}},
+        {"type": "object", "propertyNames": {"pattern": "^[^\\u0000]*$"}, "additionalProperties": {"$ref": REF.format(name="AnyJson")}},
+    ],
+}
+
+
+def _given(*names: str) -> Schema:
+    """Objects that have these keys, and not as null."""
+    return {"required": list(names), "properties": {name: {"not": {"type": "null"}} for name in names}}
+
+
+# What the structs cannot say about their keys together.
+_TOGETHER: Mapping[str, Schema] = {
+    "TargetShape": {"oneOf": [_given("handler"), _given("http"), _given("shell")]},
+    "EnqueueShape": {"not": _given("runAt", "delaySec")},
+}
+
+
+def openapi_route(declared: Sequence[Route]) -> Route:
+    """The route that serves the document about the others and itself. It needs a key like the rest."""
+    document: dict[str, Any] = {}
+
+    @route("GET", "/v1/openapi.json", role=Role.VIEWER, answer=dict[str, Any])
+    async def show_openapi(call: Call) -> Reply:
+        """This document"""
+        if not document:
+            document.update(openapi([*declared, show_openapi]))
+        return Reply(document)
+
+    return show_openapi
+
+
+def openapi(routes: Sequence[Route], version: str | None = None) -> dict[str, Any]:
+    """The document of these routes."""
+    types = list(dict.fromkeys([Problem, *(kind for declared in routes for kind in (declared.answer, declared.body) if kind is not None)]))
+    shown, components = msgspec.json.schema_components(types, ref_template=REF)
+    schemas = dict(zip(types, shown, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for declared in routes:
+        paths.setdefault(declared.path, {})[declared.method.lower()] = _operation(declared, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Duly",
+            "version": version or installed_version(),
+            "summary": "A job scheduler that fires on time, runs once, and says why.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"key": []}],
+        "tags": [{"name": name} for name in sorted({_tag(declared) for declared in routes})],
+        "paths": paths,
+        "components": {
+            "schemas": _refined(components),
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "An API key, such as duly_…"}},
+        },
+    }
+
+
+def statuses(declared: Route) -> dict[int, list[str]]:
+    """Every problem status that the route can answer, with its codes."""
+    codes = set(declared.problems)
+    if declared.role is not None:
+        codes.update(_NEEDS_KEY)
+        codes.add("DULY-E106")  # unknown query parameters
+        if declared.role > Role.VIEWER:
+            codes.add("DULY-E303")
+    if declared.path_id is not None:
+        codes.add("DULY-E111")
+    if declared.query is not None:
+        codes.add("DULY-E110")
+    if declared.body is not None:
+        codes.update(_TAKES_BODY)
+    if declared.idempotent:
+        codes.add("DULY-E116")
+    found: dict[int, list[str]] = {}
+    for code in sorted(codes):
+        found.setdefault(CODES[code].status, []).append(code)
+    return dict(sorted(found.items()))
+
+
+def _operation(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": declared.name,
+        "summary": declared.handle.__doc__ or "",
+        "tags": [_tag(declared)],
+        "parameters": _parameters(declared),
+        "responses": _responses(declared, schemas),
+    }
+    if declared.role is None:
+        operation["security"] = []
+    else:
+        operation["description"] = f"Needs a key of the role {declared.role.name} or higher."
+    if declared.body is not None:
+        content: dict[str, Any] = {"schema": schemas[declared.body]}
+        if declared.examples:
+            content["examples"] = {name: {"value": value} for name, value in declared.examples.items()}
+        operation["requestBody"] = {"required": not declared.body_optional, "content": {JSON: content}}
+    return operation
+
+
+def _tag(declared: Route) -> str:
+    if declared.role is None:
+        return "health"
+    return declared.path.split("/")[2].partition(":")[0].partition(".")[0]
+
+
+def _parameters(declared: Route) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": schema}
+        for name, schema in _PATH_IDS.items()
+        if f"{{{name}}}" in declared.path
+    ]
+    if declared.query is not None:
+        (_,), defined = msgspec.json.schema_components([declared.query], ref_template=REF)
+        for name, schema in defined[declared.query.__name__]["properties"].items():
+            given = _not_null(schema)
+            described = {"description": given.pop("description")} if "description" in given else {}
+            found.append({"name": name, "in": "query", "required": False, **described, "schema": given})
+    if declared.idempotent:
+        found.append(_IDEMPOTENCY_KEY)
+    found.extend({"name": name, "in": "header", "required": False, **about} for name, about in declared.request_headers.items())
+    return found
+
+
+def _not_null(schema: Schema) -> Schema:
+    """A query parameter is there or not there; it cannot be null."""
+    options = [option for option in schema.get("anyOf", ()) if option != {"type": "null"}]
+    if not options:
+        return dict(schema)
+    (option,) = options
+    return dict(option)
+
+
+def _responses(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]:
+    answer = schemas[declared.answer]
+    content: dict[str, Any] = {JSON: {"schema": answer}}
+    if declared.streams:
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    headers = {
+        name: {"description": text, "required": True, "schema": {"type": "string"}} for name, text in declared.response_headers.items()
+    }
+    success = {"description": declared.handle.__doc__ or "", "content": content}
+    responses: dict[str, Any] = {str(declared.status): {**success, "headers": headers} if headers else success}
+    for status, text in declared.also.items():
+        responses[str(status)] = {"description": text, "content": {JSON: {"schema": answer}}}
+    for status, codes in statuses(declared).items():
+        responses[str(status)] = _problem_response(status, codes, schemas[Problem])
+    return responses
+
+
+def _problem_response(status: int, codes: Sequence[str], schema: Schema) -> dict[str, Any]:
+    response: dict[str, Any] = {
+        "description": "; ".join(f"{code}: {CODES[code].title}" for code in codes),
+        "content": {MEDIA_TYPE.decode(): {"schema": schema}},
+    }
+    if status == 401:
+        response["headers"] = {"WWW-Authenticate": {"required": True, "schema": {"type": "string"}}}
+    if status == 503:
+        response["headers"] = {
+            "Retry-After": {"required": True, "description": "Seconds.", "schema": {"type": "string", "pattern": "^[0-9]+$"}}
+        }
+    return response
+
+
+def _refined(components: Mapping[str, Schema]) -> dict[str, Schema]:
+    """The structs' schemas with what only the document can say."""
+    found: dict[str, Schema] = {}
+    for name, schema in components.items():
+        properties = {
+            key: {"$ref": REF.format(name="AnyJson")} if name.endswith("Shape") and value == {} else value
+            for key, value in schema.get("properties", {}).items()
+        }
+        found[name] = {**schema, **({"properties": properties} if properties else {}), **_TOGETHER.get(name, {})}
+    found["AnyJson"] = _ANY_JSON
+    return dict(sorted(found.items()))

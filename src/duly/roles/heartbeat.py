@@ -1,0 +1,110 @@
+"""The heartbeat: a worker's life, renewed from a thread that a busy handler cannot block.
+
+The thread has its own event loop and its own way to the store: a heartbeat behind a slow finish
+would let the worker expire while it works. Trust is counted in boottime from before the request,
+and ends a margin before the store would give the worker's leases away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from duly.domain.errors import Unavailable
+from duly.domain.execution import WorkerId
+from duly.domain.ids import ExecutionId
+from duly.domain.instants import SECOND, Micros
+from duly.ports.clock import Clock
+from duly.ports.store import Liveness
+
+log = logging.getLogger("duly.heartbeat")
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatSettings:
+    """How long a worker lives without a heartbeat, how often it sends one, and how much earlier it stops to trust itself."""
+
+    ttl: Micros = 15 * SECOND
+    every: Micros = 5 * SECOND
+    margin: Micros = 2 * SECOND
+
+
+class Heartbeat:
+    """The state of one worker's life. `beat` renews it; everybody may read it."""
+
+    def __init__(self, worker: WorkerId, clock: Clock, settings: HeartbeatSettings, registered_at: Micros) -> None:
+        self.worker = worker
+        self._clock = clock
+        self._settings = settings
+        self._trusted_until = registered_at + settings.ttl - settings.margin
+        self._lost = False
+        self._cancels: set[ExecutionId] = set()
+
+    async def beat(self, liveness: Liveness) -> bool:
+        """Renew once; False when the worker is lost for good."""
+        # Read the clock before the round trip: a slow answer must not lengthen our trust in it.
+        asked = self._clock.boottime()
+        cancels = await liveness.renew(self.worker, self._clock.now(), self._settings.ttl)
+        if cancels is None:
+            self._lost = True
+            return False
+        self._trusted_until = asked + self._settings.ttl - self._settings.margin
+        self._cancels = set(cancels)
+        return True
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the worker may still believe that its leases are its own."""
+        return not self._lost and self._clock.boottime() < self._trusted_until
+
+    def cancels(self) -> set[ExecutionId]:
+        """Which of its executions were asked to stop, as of the last beat."""
+        return self._cancels
+
+
+class HeartbeatThread:
+    """Beats until it is stopped or the worker is lost, then says so once through `on_news`."""
+
+    def __init__(
+        self,
+        heartbeat: Heartbeat,
+        every: float,
+        open_liveness: Callable[[], Awaitable[tuple[Liveness, Callable[[], Awaitable[None]]]]],
+        on_news: Callable[[], None],
+    ) -> None:
+        self._heartbeat = heartbeat
+        self._every = every
+        self._open = open_liveness
+        self._on_news = on_news
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="duly-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Beat no more; returns at once."""
+        self._stop.set()
+
+    async def _run(self) -> None:
+        liveness, close = await self._open()
+        try:
+            pause = self._every
+            while not await asyncio.to_thread(self._stop.wait, pause):
+                try:
+                    if not await self._heartbeat.beat(liveness):
+                        break
+                    pause = self._every
+                except Unavailable as error:
+                    log.warning("heartbeat: %s", error)
+                    # The next beats come sooner: every second counts before trust runs out.
+                    pause = min(1.0, self._every)
+                if self._heartbeat.cancels() or not self._heartbeat.is_trusted:
+                    self._on_news()
+        finally:
+            self._on_news()
+            await close()

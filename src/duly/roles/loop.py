@@ -1,0 +1,85 @@
+"""The only loop: it steps a role, waits for what the role says, and backs off when the world is away.
+
+A role returns what it did and how long nothing will be due; it never sleeps. So tests step it by
+hand, and every role recovers from a lost store in the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from duly.domain.errors import Unavailable
+from duly.domain.instants import Instant
+from duly.ports.clock import Clock, Entropy
+
+log = logging.getLogger("duly.roles")
+
+FIRST_BACKOFF = 0.1
+LONGEST_BACKOFF = 5.0
+
+
+@dataclass(slots=True)
+class Step:
+    """What a step did (names are also the names of metrics), and after how many seconds the next one is due."""
+
+    wait: float
+    did: dict[str, int] = field(default_factory=dict)
+
+
+class Role(Protocol):
+    """Reads through ports, decides in pure functions, writes through ports."""
+
+    name: str
+
+    async def step(self, now: Instant) -> Step:
+        """Do what is due now."""
+
+
+async def run(role: Role, clock: Clock, stop: asyncio.Event, entropy: Entropy, wait: Callable[[float], Awaitable[object]] | None = None) -> None:
+    """Step the role until `stop` is set. `wait(seconds)` may return earlier when there is something to do."""
+    backoff = 0.0
+    while not stop.is_set():
+        try:
+            step = await role.step(clock.now())
+            pause, backoff = step.wait, 0.0
+        except Unavailable as error:
+            backoff = min(max(backoff * 2, FIRST_BACKOFF), LONGEST_BACKOFF)
+            log.warning("%s waits %.1f s: %s", role.name, backoff, error)
+            pause = _jittered(backoff, entropy)
+        except Exception:
+            # A fault of ours must not take the other roles of this process down; it is logged, and tried again.
+            backoff = min(max(backoff * 2, FIRST_BACKOFF), LONGEST_BACKOFF)
+            log.exception("%s failed and starts again in %.1f s", role.name, backoff)
+            pause = _jittered(backoff, entropy)
+        if pause > 0:
+            await _until(stop, pause, wait if backoff == 0.0 else None)
+        else:
+            await asyncio.sleep(0)
+
+
+async def _until(stop: asyncio.Event, seconds: float, wait: Callable[[float], Awaitable[object]] | None) -> None:
+    """Wait for the stop, for `seconds`, or for what `wait` waits for: whichever comes first."""
+    waiters: list[asyncio.Future[object]] = [asyncio.ensure_future(_await(stop.wait()))]
+    if wait is not None:
+        waiters.append(asyncio.ensure_future(_await(wait(seconds))))
+    try:
+        await asyncio.wait(waiters, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for waiter in waiters:
+            waiter.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await waiter
+
+
+async def _await(awaitable: Awaitable[object]) -> object:
+    return await awaitable
+
+
+def _jittered(seconds: float, entropy: Entropy) -> float:
+    """Between half and all of it, so that a fleet does not come back in step."""
+    return seconds * (0.5 + entropy(16) / 131_072)

@@ -1,0 +1,186 @@
+"""A shift: a worker from its registration to its retirement, and again when it was lost.
+
+At the stop it drains: no new claims, a grace period, the rest given back at no cost in attempts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+
+from duly.domain.errors import Unavailable
+from duly.domain.instants import SECOND
+from duly.ports.clock import Clock, Entropy
+from duly.ports.handlers import Registry
+from duly.ports.store import Liveness, Store, WorkerAbout
+from duly.ports.transport import Transport
+from duly.roles import loop
+from duly.roles.heartbeat import Heartbeat, HeartbeatSettings, HeartbeatThread
+from duly.roles.worker import Worker, WorkerSettings
+
+log = logging.getLogger("duly.worker")
+
+OpenLiveness = Callable[[], Awaitable[tuple[Liveness, Callable[[], Awaitable[None]]]]]
+
+
+class Shift:
+    """Keeps one worker at work until `stop`."""
+
+    def __init__(
+        self,
+        store: Store,
+        transport: Transport,
+        registry: Registry,
+        clock: Clock,
+        entropy: Entropy,
+        settings: WorkerSettings,
+        about: WorkerAbout,
+        open_liveness: OpenLiveness,
+        *,
+        heartbeat: HeartbeatSettings,
+        grace: float,
+    ) -> None:
+        self._store = store
+        self._transport = transport
+        self._registry = registry
+        self._clock = clock
+        self._entropy = entropy
+        self._settings = settings
+        self._about = about
+        self._open_liveness = open_liveness
+        self._heartbeat = heartbeat
+        self._grace = grace
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until the stop, then drain. A worker that was lost starts again as a new one."""
+        while not stop.is_set():
+            worker = await self._begin(stop)
+            if worker is None:
+                return
+            beating = HeartbeatThread(worker.heartbeat, self._heartbeat.every / SECOND, self._open_liveness, worker.on_news())
+            beating.start()
+            ended = asyncio.Event()
+            try:
+                await self._work(worker, stop, ended)
+                if stop.is_set() and worker.heartbeat.is_trusted:
+                    await self._drain(worker)
+            finally:
+                beating.stop()
+            if stop.is_set():
+                with contextlib.suppress(Unavailable):
+                    await self._store.liveness.retire(worker.heartbeat.worker, self._clock.now())
+            else:
+                log.warning("worker %d was lost; starting again as a new one", worker.heartbeat.worker)
+
+    async def _begin(self, stop: asyncio.Event) -> Worker | None:
+        """Register; keeps trying while the store is away."""
+        registration = _Registration(self)
+        registered = asyncio.Event()
+        registration.done = registered
+        runner = asyncio.create_task(loop.run(registration, self._clock, registered, self._entropy))
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({runner, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (runner, stopping):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        return registration.worker
+
+    async def register(self) -> Worker:
+        """A new worker in the store, and its object here."""
+        asked = self._clock.boottime()
+        number = await self._store.liveness.register(self._settings.name, self._about, self._clock.now(), self._heartbeat.ttl)
+        heartbeat = Heartbeat(number, self._clock, self._heartbeat, asked)
+        store = self._store
+        return Worker(self._settings, heartbeat, store.ready, store.outcomes, store.definitions, self._registry, self._clock, self._entropy)
+
+    async def _work(self, worker: Worker, stop: asyncio.Event, ended: asyncio.Event) -> None:
+        """Step the worker until the stop or its loss."""
+
+        async def watch(seconds: float) -> None:
+            await _first(worker.wake.wait(), self._transport.wait_ready(seconds))
+
+        task = asyncio.create_task(loop.run(_UntilLost(worker, ended), self._clock, ended, self._entropy, watch))
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        ended.set()
+        worker.wake.set()
+        await task
+
+    async def _drain(self, worker: Worker) -> None:
+        """No new claims; what runs may end within the grace; the rest goes back."""
+        worker.draining = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._grace):
+                await self._step_until_idle(worker)
+        if not worker.is_idle:
+            worker.release_all()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(10.0):
+                    await self._step_until_idle(worker)
+
+    async def _step_until_idle(self, worker: Worker) -> None:
+        idle = asyncio.Event()
+        await loop.run(_UntilIdle(worker, idle), self._clock, idle, self._entropy, lambda seconds: worker.wake.wait())
+
+
+class _Registration:
+    """A role whose only step is to register."""
+
+    name = "registration"
+
+    def __init__(self, shift: Shift) -> None:
+        self._shift = shift
+        self.done = asyncio.Event()
+        self.worker: Worker | None = None
+
+    async def step(self, now: int) -> loop.Step:
+        self.worker = await self._shift.register()
+        self.done.set()
+        return loop.Step(0.0)
+
+
+class _UntilLost:
+    """The worker's steps, until its life is over."""
+
+    name = "worker"
+
+    def __init__(self, worker: Worker, ended: asyncio.Event) -> None:
+        self._worker = worker
+        self._ended = ended
+
+    async def step(self, now: int) -> loop.Step:
+        step = await self._worker.step(now)
+        if not self._worker.heartbeat.is_trusted and self._worker.is_idle:
+            self._ended.set()
+        return step
+
+
+class _UntilIdle:
+    """The worker's steps, until nothing is left to run or report."""
+
+    name = "worker"
+
+    def __init__(self, worker: Worker, idle: asyncio.Event) -> None:
+        self._worker = worker
+        self._idle = idle
+
+    async def step(self, now: int) -> loop.Step:
+        step = await self._worker.step(now)
+        if self._worker.is_idle:
+            self._idle.set()
+        return step
+
+
+async def _first(*awaitables: Awaitable[object]) -> None:
+    tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task

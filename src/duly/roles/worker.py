@@ -1,0 +1,421 @@
+"""The worker: claims, runs handlers, reports.
+
+One step finishes what has ended and claims what there is room for, side by side on two connections.
+Claimed attempts go into a buffer that runner tasks empty: a runner awaits one handler after the other, so
+a handler that ends at its first step costs no task and no turn of the loop, and one that waits keeps only
+its own runner. Short handlers therefore get large batches (the appetite doubles while everything ends at
+once); as soon as one waits, the worker takes no more than its slots need.
+
+Every write carries the lease: what the store refuses was given to another worker and is dropped here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from duly.domain import decide
+from duly.domain.execution import Claimed, Finished, LeaseId, LogLine, WorkerId
+from duly.domain.fairness import Work, share_out
+from duly.domain.errors import Unavailable
+from duly.domain.ids import ExecutionId
+from duly.domain.instants import SECOND, Instant, Micros
+from duly.domain.job import JobVersion, satisfies
+from duly.domain.lifecycle import Outcome, State
+from duly.domain.shards import shard_of
+from duly.ports.clock import Clock, Entropy
+from duly.ports.handlers import Attempt, Failure, Registry
+from duly.ports.store import Definitions, Outcomes, ReadyQueue
+from duly.roles.heartbeat import Heartbeat
+from duly.roles.loop import Step
+
+log = logging.getLogger("duly.worker")
+
+COUNTED_TO = 64
+LARGEST_RESULT = 1 << 20
+_encode = msgspec.json.encode
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """What it serves and how much at once. `poll` is the truth; hints only make it earlier."""
+
+    name: str
+    pool: str = "default"
+    labels: dict[str, str] = field(default_factory=dict)
+    slots: int = 50
+    largest_batch: int = 1000
+    poll: float = 0.5
+    look_for_work_every: Micros = 100_000
+    look_for_routes_every: Micros = SECOND
+
+
+class Worker:
+    """One worker process's life between a registration and its loss or retirement."""
+
+    name = "worker"
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        heartbeat: Heartbeat,
+        ready: ReadyQueue,
+        outcomes: Outcomes,
+        definitions: Definitions,
+        registry: Registry,
+        clock: Clock,
+        entropy: Entropy,
+    ) -> None:
+        self.settings = settings
+        self.heartbeat = heartbeat
+        self.wake = asyncio.Event()
+        self._ready = ready
+        self._outcomes = outcomes
+        self._definitions = definitions
+        self._registry = registry
+        self._clock = clock
+        self._entropy = entropy
+        self._id: WorkerId = heartbeat.worker
+        self._versions: dict[int, JobVersion] = {}
+        self._shards: dict[int, int] = {}
+        self._buffer: deque[Attempt] = deque()
+        self._running: dict[ExecutionId, tuple[Attempt, asyncio.Task[None]]] = {}
+        self._runners: set[asyncio.Task[None]] = set()
+        self._done: list[Finished] = []
+        self._held: dict[LeaseId, int] = {}
+        self._logging: dict[ExecutionId, Attempt] = {}
+        self._routes: list[int] = []
+        self._routes_looked_at: Micros = -(1 << 60)
+        self._work: list[Work] = []
+        self._work_looked_at: Micros = -(1 << 60)
+        self._credit: dict[int, float] = {}
+        self._appetite = settings.slots
+        self._claim_is_unknown = False
+        self.draining = False
+        self.refused = 0
+
+    # ------------------------------------------------------------ the step
+
+    async def step(self, now: Instant) -> Step:
+        """Report what has ended, take what there is room for."""
+        self.wake.clear()
+        if not self.heartbeat.is_trusted:
+            self._stop_all(None)
+            return Step(self.settings.poll, {"untrusted": 1})
+        self._stop_what_is_over(now)
+        await self._send_logs()
+        done, self._done = self._done, []
+        room = self._room()
+        if done and room:
+            (_, claimed) = await asyncio.gather(self._finish(done, now), self._claim(room, now))
+        else:
+            if done:
+                await self._finish(done, now)
+            claimed = await self._claim(room, now) if room else 0
+        did = {"finished": len(done), "claimed": claimed, "refused": self.refused}
+        if claimed or self._done:
+            return Step(0.0, did)
+        return Step(self.settings.poll if not self._running else min(self.settings.poll, 0.25), did)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs, waits to run, or waits to be reported."""
+        return not (self._running or self._buffer or self._done or self._runners)
+
+    def _room(self) -> int:
+        if self.draining or self._buffer:
+            return 0
+        free = self.settings.slots - len(self._running)
+        if len(self._running) > self.settings.slots // 4:
+            # Handlers wait here: what we took beyond our slots would wait as well, though another worker may be free.
+            self._appetite = self.settings.slots
+        return 0 if free <= 0 else max(free, self._appetite - len(self._running))
+
+    # ------------------------------------------------------------ claiming
+
+    async def _claim(self, room: int, now: Instant) -> int:
+        if self._claim_is_unknown:
+            await self._adopt()
+        await self._look_for_routes()
+        if not self._routes:
+            return 0
+        await self._look_for_work()
+        asks = share_out(room, self._work, self._credit, counted_to=COUNTED_TO)
+        if not asks:
+            return 0
+        try:
+            claimed = await self._ready.claim(self._id, asks, now)
+        except Unavailable:
+            # The lease may exist all the same, and our heartbeat would keep it alive for ever: ask before the next claim.
+            self._claim_is_unknown = True
+            raise
+        wanted = sum(ask.quota for ask in asks)
+        if claimed is None or len(claimed.ids) < wanted:
+            # Somebody was faster, or the queue is shorter than we knew.
+            self._work_looked_at = -(1 << 60)
+        if claimed is None:
+            return 0
+        await self._take_in(claimed)
+        return len(claimed.ids)
+
+    async def _adopt(self) -> None:
+        """After a claim whose answer was lost: run what we hold without knowing it."""
+        for held in await self._ready.held_by(self._id):
+            if held.lease not in self._held:
+                await self._take_in(held)
+        self._claim_is_unknown = False
+
+    async def _look_for_routes(self) -> None:
+        now = self._clock.boottime()
+        if now - self._routes_looked_at < self.settings.look_for_routes_every:
+            return
+        offered = set(self._registry.names())
+        self._routes = [
+            route.number
+            for route in await self._ready.routes()
+            if route.pool == self.settings.pool and route.handler in offered and satisfies(self.settings.labels, route.labels)
+        ]
+        self._routes_looked_at = now
+
+    async def _look_for_work(self) -> None:
+        now = self._clock.boottime()
+        if self._work and now - self._work_looked_at < self.settings.look_for_work_every:
+            return
+        self._work = await self._ready.work(self._routes, COUNTED_TO)
+        self._work_looked_at = now
+
+    async def _take_in(self, claimed: Claimed) -> None:
+        unknown = sorted(set(claimed.job_versions) - self._versions.keys())
+        if unknown:
+            if len(self._versions) > 100_000:
+                self._versions.clear()
+                unknown = sorted(set(claimed.job_versions))
+            self._versions |= await self._definitions.versions(unknown)
+        self._held[claimed.lease] = len(claimed.ids)
+        versions, clock, name = self._versions, self._clock.now, self.settings.name
+        for id, attempt, failures, version, due_at, holds_place, payload in zip(
+            claimed.ids, claimed.attempts, claimed.failures, claimed.job_versions, claimed.due_ats, claimed.holds_place, claimed.payloads, strict=True
+        ):
+            self._buffer.append(Attempt(id, attempt, failures, claimed.lease, due_at, versions[version], payload, clock, name, holds_place))
+        for _ in range(min(len(self._buffer), self.settings.slots - len(self._running))):
+            runner = asyncio.create_task(self._run(), name="duly-runner")
+            self._runners.add(runner)
+            runner.add_done_callback(self._runners.discard)
+
+    # ------------------------------------------------------------ running
+
+    async def _run(self) -> None:
+        """Empty the buffer, one handler after the other."""
+        me = asyncio.current_task()
+        assert me is not None
+        began = self._clock.boottime()
+        count = 0
+        while self._buffer and self.heartbeat.is_trusted:
+            attempt = self._buffer.popleft()
+            self._running[attempt.id] = (attempt, me)
+            await self._run_one(attempt, me)
+            del self._running[attempt.id]
+            count += 1
+            if count & 31 == 0 and self._clock.boottime() - began > 5_000:
+                # Others (cancels, logs, the API beside us) get their turn.
+                await asyncio.sleep(0)
+                began = self._clock.boottime()
+        if count > self.settings.slots // 2:
+            self._appetite = min(self._appetite * 2, self.settings.largest_batch)
+        self.wake.set()
+
+    async def _run_one(self, attempt: Attempt, me: asyncio.Task[None]) -> None:
+        spec = attempt.version.spec
+        if attempt.payload is None and spec.payload is not None:
+            attempt.payload = msgspec.json.decode(spec.payload)
+        started = attempt.started_at = self._clock.now()
+        if spec.timeout is not None:
+            attempt.deadline = started + spec.timeout
+        handler = self._registry.get(spec.target.handler_name)
+        try:
+            if handler is None:
+                raise Failure(f"this worker does not offer {spec.target.handler_name!r}", type="UnknownHandler")
+            result = await handler.run(attempt)
+            encoded = None if result is None else _encode(result)
+            if encoded is not None and len(encoded) > LARGEST_RESULT:
+                raise Failure(f"the result has {len(encoded):,} bytes; at most {LARGEST_RESULT:,} are kept", type="ResultTooLarge", retry=False)
+            self._end(attempt, Outcome.SUCCEEDED, result=None if encoded is None else encoded.decode())
+            if me.cancelling():
+                # A cancel came while the handler returned: it was too late for this one, and must not reach the next.
+                await _swallow_cancel(me)
+        except asyncio.CancelledError:
+            if attempt.stop is None and me.cancelling():
+                raise
+            if me.cancelling():
+                me.uncancel()
+            self._end_stopped(attempt)
+        except Failure as failure:
+            self._end_failed(attempt, failure.type, str(failure), failure.detail, failure)
+        except Exception as error:
+            self._end_failed(attempt, type(error).__name__, str(error), _trace(error), None)
+
+    def _end_stopped(self, attempt: Attempt) -> None:
+        match attempt.stop:
+            case Outcome.TIMED_OUT:
+                limit = (attempt.version.spec.timeout or 0) / SECOND
+                self._end_failed(attempt, "TimedOut", f"ran longer than {limit:g} s", None, None, Outcome.TIMED_OUT)
+            case Outcome.RELEASED:
+                self._end(attempt, Outcome.RELEASED, retry_at=attempt.due_at)
+            case Outcome.CANCELLED:
+                self._end(attempt, Outcome.CANCELLED, error='{"reason":"cancelled"}')
+            case None:
+                self._end_failed(attempt, "CancelledError", "the handler cancelled itself", None, None)
+            case _:
+                pass
+
+    def _end_failed(self, attempt: Attempt, kind: str, message: str, detail: str | None, failure: Failure | None, outcome: Outcome = Outcome.FAILED) -> None:
+        error = _encode({"type": kind, "message": _clean(message)[:4096], **({"detail": _clean(detail)[-16384:]} if detail else {})}).decode()
+        now = self._clock.now()
+        chance = self._entropy(53) / (1 << 53)
+        verdict = decide.after_attempt(attempt.version.spec.retry, outcome, attempt.failures, now, chance, error=error, retry=failure is None or failure.retry)
+        retry_at = verdict.retry_at
+        if retry_at is not None and failure is not None and failure.retry_after is not None:
+            retry_at = now + failure.retry_after
+        self._end(attempt, outcome, error=error, state=verdict.state, retry_at=retry_at)
+
+    def _end(
+        self, attempt: Attempt, outcome: Outcome, *, result: str | None = None, error: str | None = None, state: State | None = None, retry_at: Instant | None = None
+    ) -> None:
+        if attempt.logs is not None:
+            self._logging[attempt.id] = attempt
+        version = attempt.version
+        if state is None:
+            state = decide.after_attempt(version.spec.retry, outcome, attempt.failures, attempt.started_at, 0.0, error=error).state
+        shard = self._shards.get(version.number)
+        if shard is None:
+            shard = self._shards[version.number] = shard_of(version.job_id)
+        self._done.append(
+            Finished(
+                attempt.id, attempt.fence, outcome, state, attempt.started_at, self._clock.now(), version.job_id, shard, attempt.holds_place, result, error, retry_at
+            )
+        )
+        self.wake.set()
+
+    # ------------------------------------------------------------ stopping
+
+    def _stop_what_is_over(self, now: Instant) -> None:
+        """One sweep over the running serves every deadline and every cancel: a timer per handler would cost more than the handler."""
+        cancels = self.heartbeat.cancels()
+        for id, (attempt, task) in list(self._running.items()):
+            if attempt.stop is not None:
+                continue
+            if id in cancels:
+                attempt.cancelled = True
+                attempt.stop = Outcome.CANCELLED
+                task.cancel()
+            elif attempt.deadline is not None and attempt.deadline <= now:
+                attempt.stop = Outcome.TIMED_OUT
+                task.cancel()
+
+    def _stop_all(self, outcome: Outcome | None) -> None:
+        """Stop every handler. With an outcome it is reported; without, the leases are lost and nothing we say counts any more."""
+        if outcome is None:
+            self._buffer.clear()
+            self._done.clear()
+            self._held.clear()
+        for attempt, task in list(self._running.values()):
+            if attempt.stop is None:
+                attempt.stop = outcome or Outcome.WORKER_LOST
+                task.cancel()
+
+    def release_all(self) -> None:
+        """Give back what has not ended, at no cost in attempts: the end of a drain's grace."""
+        while self._buffer:
+            attempt = self._buffer.popleft()
+            attempt.started_at = self._clock.now()
+            attempt.stop = Outcome.RELEASED
+            self._end_stopped(attempt)
+        self._stop_all(Outcome.RELEASED)
+
+    # ------------------------------------------------------------ reporting
+
+    async def _finish(self, done: list[Finished], now: Instant) -> None:
+        held = self._held
+        closing: list[LeaseId] = []
+        for item in done:
+            left = held.get(item.lease, 0) - 1
+            held[item.lease] = left
+            if left <= 0:
+                closing.append(item.lease)
+        try:
+            refused = await self._outcomes.finish(self._id, done, closing, now)
+        except Unavailable:
+            # Unknown: it is sent again as it is, and what was recorded the first time counts as accepted.
+            for item in done:
+                held[item.lease] += 1
+            self._done = done + self._done
+            raise
+        for lease in closing:
+            held.pop(lease, None)
+        if refused:
+            self.refused += len(refused)
+            log.warning("the store refused %d finished attempts: their leases were lost", len(refused))
+
+    async def _send_logs(self) -> None:
+        lines: list[tuple[LeaseId, ExecutionId, int, LogLine]] = []
+        taken: list[tuple[Attempt, int]] = []
+        for attempt, _ in self._running.values():
+            _collect(attempt, lines, taken)
+        for attempt in self._logging.values():
+            _collect(attempt, lines, taken)
+        if lines:
+            await self._outcomes.append_logs(self._id, lines)
+        for attempt, count in taken:
+            attempt.logs_sent = count
+        ended, self._logging = self._logging, {}
+        for id, attempt in ended.items():
+            if attempt.logs is not None and attempt.logs_sent < len(attempt.logs):
+                self._logging[id] = attempt
+
+    def on_news(self) -> Callable[[], None]:
+        """A callback for the heartbeat's thread: the worker looks at once."""
+        loop = asyncio.get_running_loop()
+
+        def ring() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self.wake.set)
+
+        return ring
+
+
+def _collect(attempt: Attempt, lines: list[tuple[LeaseId, ExecutionId, int, LogLine]], taken: list[tuple[Attempt, int]]) -> None:
+    # A thread may append while we read: what is past our count waits for the next time.
+    if attempt.logs is None:
+        return
+    count = len(attempt.logs)
+    if count > attempt.logs_sent:
+        lines += [(attempt.fence, attempt.id, attempt.attempt, line) for line in attempt.logs[attempt.logs_sent : count]]
+        taken.append((attempt, count))
+
+
+async def _swallow_cancel(me: asyncio.Task[None]) -> None:
+    try:
+        await asyncio.sleep(0)
+    except asyncio.CancelledError:
+        pass
+    while me.cancelling():
+        me.uncancel()
+
+
+def _trace(error: BaseException) -> str:
+    """The traceback without our own frames above the handler's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "/duly/roles/" not in frame.filename.replace("\\", "/")]
+    return "".join(["Traceback (most recent call last):\n", *traceback.format_list(own or list(frames)), *traceback.format_exception_only(error)])
+
+
+def _clean(text: str) -> str:
+    """Text that every store can keep."""
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+

@@ -1,0 +1,280 @@
+"""The application: declares jobs and reaches the store. Nothing is global; a process may have several."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
+
+from duly.domain.access import Actor
+from duly.domain.catchup import CatchUp, CatchUpPolicy
+from duly.domain.durations import parse_duration
+from duly.domain.errors import Conflict, Invalid
+from duly.domain.ids import execution_text, new_id
+from duly.domain.instants import Instant, Micros, from_datetime
+from duly.domain.job import Job, JobSpec, JobType, Priority, Target, Timing, check_spec, schedule_of
+from duly.domain.lifecycle import JobState
+from duly.domain.overlap import Overlap, OverlapPolicy
+from duly.domain.retry import RetryPolicy
+from duly.domain.schedule import DstGap, DstOverlap
+from duly.ports.clock import Clock, Entropy
+from duly.ports.handlers import ExecutorKind, PythonCall
+from duly.ports.store import JobFilter
+from duly.sdk.blocking import BlockingApp
+from duly.sdk.retry import Retry
+from duly.sdk.task import Task
+from duly.usecases.executions import Executions, Wanted
+from duly.usecases.jobs import Jobs
+
+P = ParamSpec("P")
+R = TypeVar("R")
+E = TypeVar("E", OverlapPolicy, CatchUpPolicy, Priority, DstGap, DstOverlap)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """What an application needs of an open store."""
+
+    jobs: Jobs
+    executions: Executions
+    actor: Actor
+    clock: Clock
+    entropy: Entropy
+    close: Callable[[], Any]
+
+
+class JobOptions(TypedDict, total=False):
+    """What `@app.job` takes; the same names as on the wire, in snake_case."""
+
+    name: str
+    cron: str
+    seconds: bool
+    every: str | float | timedelta
+    at: datetime
+    tz: str
+    dst_gap: str
+    dst_overlap: str
+    start_at: datetime
+    end_at: datetime
+    overlap: str
+    max_queued: int
+    catch_up: str
+    retry: int | Retry
+    timeout: str | float | timedelta
+    priority: str
+    pool: str
+    requires: Mapping[str, str]
+    executor: str
+    description: str
+
+
+class App:
+    """Jobs declared in code. `connect` is supplied where the parts are put together (`duly.App`)."""
+
+    def __init__(self, name: str = "app", *, store: str | None = None) -> None:
+        self.name = name
+        self.store = store
+        self.tasks: dict[str, Task[Any, Any]] = {}
+        self._connections: dict[asyncio.AbstractEventLoop, Connection] = {}
+        self._published: dict[tuple[asyncio.AbstractEventLoop, str], Job] = {}
+        self._blocking: BlockingApp | None = None
+
+    async def connect(self) -> Connection:
+        """Open the store."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ declaring
+
+    @overload
+    def job(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+    @overload
+    def job(self, **options: Unpack[JobOptions]) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+
+    def job(self, *functions: Callable[..., Any], **options: Any) -> Any:
+        """Declare a job: `@app.job` for one that is only enqueued, `@app.job(cron=…)` and so on for one that fires.
+
+        A wrong declaration raises Invalid here, at import, and says what to change.
+        """
+        if functions:
+            return self._declare(functions[0], {})
+        return lambda function: self._declare(function, options)
+
+    def _declare(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[Any, Any]:
+        name = options.get("name") or function.__name__
+        if unknown := sorted(options.keys() - JobOptions.__annotations__.keys()):
+            raise Invalid("DULY-E118", f"job {name!r}: there is no option {unknown[0]!r}.", field=unknown[0], hint=_did_you_mean(unknown[0]))
+        try:
+            spec = _spec(self.name, function, name, options)
+            check_spec(spec)
+            schedule_of(spec.timing, new_id(0, lambda bits: 0))
+            task: Task[Any, Any] = Task(self, function, spec, _kind(function, options.get("executor")))
+        except Invalid as error:
+            raise Invalid(error.code, f"job {name!r}: {error.message}", field=error.field, hint=error.hint) from None
+        if name in self.tasks:
+            raise Invalid("DULY-E118", f"job {name!r} is declared twice.", field="name", hint="Give one of them another name.")
+        self.tasks[name] = task
+        return task
+
+    def calls(self) -> Mapping[str, PythonCall]:
+        """Every handler by its name, for workers and their child processes."""
+        return {name: task.call() for name, task in self.tasks.items()}
+
+    # ------------------------------------------------------------ reaching the store
+
+    async def connection(self) -> Connection:
+        """The open store of this event loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._connections:
+            self._connections = {known: connection for known, connection in self._connections.items() if not known.is_closed()}
+            self._connections[loop] = await self.connect()
+        return self._connections[loop]
+
+    def use(self, connection: Connection) -> None:
+        """Reach the store through a connection that this event loop has already."""
+        self._connections[asyncio.get_running_loop()] = connection
+
+    async def close(self) -> None:
+        """Let the store of this event loop go."""
+        connection = self._connections.pop(asyncio.get_running_loop(), None)
+        if connection is not None:
+            await connection.close()
+
+    async def publish(self) -> dict[str, Job]:
+        """Make the code the truth of its definitions: create what is new, change what differs, archive what is gone.
+
+        Never touches a pause, an execution or a job that came from elsewhere. Safe to call from many processes at once.
+        """
+        connection = await self.connection()
+        published = {name: await self._publish(connection, task) for name, task in self.tasks.items()}
+        loop = asyncio.get_running_loop()
+        self._published |= {(loop, name): job for name, job in published.items()}
+        for job in await _every_job(connection):
+            if job.version.spec.source == _source(self.name) and job.version.spec.name not in self.tasks and job.state is not JobState.CANCELLED:
+                await connection.jobs.cancel(connection.actor, job.id)
+        return published
+
+    async def _publish(self, connection: Connection, task: Task[Any, Any]) -> Job:
+        jobs, actor = connection.jobs, connection.actor
+        now = connection.clock.now()
+        existing = await jobs.named(actor, task.name)
+        if existing is None:
+            try:
+                return (await jobs.create_specs(actor, [(new_id(now, connection.entropy), task.spec)], now))[0]
+            except Conflict:
+                existing = await jobs.named(actor, task.name)
+        assert existing is not None
+        if existing.version.spec == task.spec:
+            return existing
+        return await jobs.change_spec(actor, existing, task.spec, None, now)
+
+    async def enqueue_payloads(self, task: Task[Any, Any], payloads: Sequence[str], *, run_at: Instant | None = None, delay: Micros | None = None) -> list[str]:
+        """Enqueue executions of a declared job; the job is published first if nobody did."""
+        connection = await self.connection()
+        key = (asyncio.get_running_loop(), task.name)
+        if key not in self._published:
+            self._published[key] = await self._publish(connection, task)
+        wanted = [Wanted(payload=payload, run_at=run_at, delay=delay) for payload in payloads]
+        made = await connection.executions.enqueue_for(self._published[key], wanted)
+        return [execution_text(execution.id) for execution in made]
+
+    @property
+    def sync(self) -> BlockingApp:
+        """The same for callers without an event loop: `app.sync.nightly_report.enqueue(region="us")`."""
+        if self._blocking is None:
+            self._blocking = BlockingApp(self)
+        return self._blocking
+
+
+async def _every_job(connection: Connection) -> list[Job]:
+    found: list[Job] = []
+    wanted = JobFilter(connection.actor.tenant, limit=200)
+    while page := await connection.jobs.find(wanted):
+        found += page
+        wanted = replace(wanted, before=page[-1].id)
+    return found
+
+
+def _did_you_mean(option: str) -> str:
+    close = get_close_matches(option, JobOptions.__annotations__, n=1)
+    return f"Did you mean {close[0]!r}?" if close else f"Options are {', '.join(JobOptions.__annotations__)}."
+
+
+def _source(app: str) -> str:
+    return f"code:{app}"
+
+
+def _spec(app: str, function: Callable[..., Any], name: str, options: dict[str, Any]) -> JobSpec:
+    retry = options.get("retry", 3)
+    timeout = options.get("timeout")
+    description = options.get("description") or (inspect.getdoc(function) or "").split("\n")[0] or None
+    return JobSpec(
+        name=name,
+        timing=_timing(options),
+        target=Target(pool=options.get("pool", "default"), requires=dict(options.get("requires") or {}), handler=name),
+        retry=retry.policy if isinstance(retry, Retry) else RetryPolicy(max_attempts=retry),
+        timeout=None if timeout is None else parse_duration(timeout, field="timeout"),
+        priority=_one_of(Priority, options.get("priority", "normal").upper(), "priority"),
+        overlap=Overlap(policy=_one_of(OverlapPolicy, options.get("overlap", "skip"), "overlap"), max_queued=options.get("max_queued", 100)),
+        catch_up=CatchUp(policy=_one_of(CatchUpPolicy, options.get("catch_up", "latest"), "catch_up")),
+        description=None if description is None else description[:1024],
+        source=_source(app),
+    )
+
+
+def _timing(options: dict[str, Any]) -> Timing:
+    given = [key for key in ("cron", "every", "at") if options.get(key) is not None]
+    if len(given) > 1:
+        raise Invalid("DULY-E118", f"{given[0]} and {given[1]} contradict one another.", field=given[1])
+    kind = {"cron": JobType.CRON, "every": JobType.INTERVAL, "at": JobType.ONE_TIME}[given[0]] if given else JobType.ON_DEMAND
+    if options.get("tz") is not None and kind is not JobType.CRON:
+        raise Invalid("DULY-E118", "tz goes with cron only.", field="tz")
+    every = options.get("every")
+    return Timing(
+        type=kind,
+        cron=options.get("cron"),
+        seconds=options.get("seconds", False),
+        zone=options.get("tz") or "UTC",
+        dst_gap=_one_of(DstGap, options.get("dst_gap", "run_after"), "dst_gap"),
+        dst_overlap=_one_of(DstOverlap, options.get("dst_overlap", "first"), "dst_overlap"),
+        every=None if every is None else parse_duration(every, field="every"),
+        # Intervals of code are counted from 1970, so that every process and every deploy means the same instants.
+        anchor=None if every is None else 0,
+        run_at=_moment(options, "at"),
+        start_at=_moment(options, "start_at"),
+        end_at=_moment(options, "end_at"),
+    )
+
+
+def _moment(options: dict[str, Any], key: str) -> Instant | None:
+    value = options.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise Invalid("DULY-E105", "must be a datetime with a zone.", field=key)
+    return from_datetime(value)
+
+
+def _one_of(kind: type[E], value: str, field: str) -> E:
+    try:
+        return kind(value)
+    except ValueError:
+        choices = ", ".join(repr(member.value) for member in kind)
+        raise Invalid("DULY-E118", f"{value!r} is not one of {choices}.", field=field) from None
+
+
+def _kind(function: Callable[..., Any], executor: str | None) -> ExecutorKind:
+    is_async = inspect.iscoroutinefunction(function)
+    if executor is None:
+        return ExecutorKind.LOOP if is_async else ExecutorKind.THREAD
+    if executor == "process":
+        return ExecutorKind.PROCESS
+    if executor == "thread" and not is_async:
+        return ExecutorKind.THREAD
+    if executor == "loop" and is_async:
+        return ExecutorKind.LOOP
+    raise Invalid("DULY-E118", f"executor={executor!r} does not go with this function.", field="executor", hint='Use "process", or leave it out.')

@@ -1,0 +1,102 @@
+"""A handler's signature as a type: payloads are checked against it when they are enqueued and when they run."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, get_type_hints
+
+import msgspec
+
+from duly.domain.errors import Invalid
+from duly.sdk.context import Context
+
+
+class Arguments:
+    """Binds calls to payloads and payloads to calls."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._signature = inspect.signature(function)
+        self.takes_context: str | None = None
+        self._fields: list[str] = []
+        hints = _hints(function)
+        fields: list[Any] = []
+        for parameter in self._signature.parameters.values():
+            annotation = hints.get(parameter.name, Any)
+            if annotation is Context or (annotation is Any and parameter.name == "ctx"):
+                self.takes_context = parameter.name
+                continue
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+                raise _wrong(function, f"the parameter {parameter} cannot be sent as JSON", "Give every parameter a name of its own.")
+            self._fields.append(parameter.name)
+            if parameter.default is parameter.empty:
+                fields.append((parameter.name, annotation))
+            else:
+                fields.append((parameter.name, annotation, _default(parameter.default)))
+        try:
+            self._type = msgspec.defstruct(f"{function.__name__}_arguments", fields, forbid_unknown_fields=True, kw_only=True)
+            msgspec.json.Decoder(self._type, dec_hook=_decode_hook)
+        except (TypeError, NameError) as error:
+            raise _wrong(function, f"its arguments cannot be read from JSON: {error}", "Use standard types, dataclasses or msgspec.Struct.") from error
+
+    def to_payload(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """The JSON of a call. Raises Invalid (DULY-E117), naming the argument, when it does not fit the signature."""
+        positional = [name for name in self._fields]
+        if len(args) > len(positional):
+            raise Invalid("DULY-E117", f"{self._function.__name__} takes {len(positional)} arguments, {len(args)} were given.")
+        given = dict(zip(positional, args, strict=False))
+        if both := given.keys() & kwargs.keys():
+            raise Invalid("DULY-E117", f"the argument {sorted(both)[0]!r} is given twice.", field=sorted(both)[0])
+        try:
+            payload = msgspec.json.encode(given | kwargs, enc_hook=_encode_hook)
+        except (TypeError, ValueError) as error:
+            raise Invalid("DULY-E117", f"an argument of {self._function.__name__} cannot be sent as JSON: {error}.") from error
+        self.check(msgspec.json.decode(payload))
+        return payload.decode()
+
+    def check(self, payload: Any) -> Any:
+        """The arguments as the function takes them. Raises Invalid (DULY-E117)."""
+        try:
+            return msgspec.convert({} if payload is None else payload, self._type, dec_hook=_decode_hook)
+        except msgspec.ValidationError as error:
+            message, _, where = str(error).partition(" - at `$.")
+            field = where.rstrip("`") or None
+            raise Invalid("DULY-E117", f"{self._function.__name__}: {message}.", field=field) from error
+
+    def bind(self, payload: Any, context: Context) -> dict[str, Any]:
+        """Keyword arguments for the call."""
+        checked = self.check(payload)
+        bound = {name: getattr(checked, name) for name in self._fields}
+        if self.takes_context is not None:
+            bound[self.takes_context] = context
+        return bound
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise _wrong(function, f"an annotation cannot be resolved: {error}", "Import it at the top of the module, not under TYPE_CHECKING.") from error
+
+
+def _default(value: Any) -> Any:
+    if isinstance(value, list | dict | set):
+        return msgspec.field(default_factory=lambda: type(value)(value))
+    return msgspec.field(default=value)
+
+
+def _decode_hook(kind: type, value: Any) -> Any:
+    if hasattr(kind, "model_validate"):
+        return kind.model_validate(value)
+    raise NotImplementedError(f"{kind!r} is not supported")
+
+
+def _encode_hook(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise NotImplementedError(f"{type(value).__name__} is not JSON")
+
+
+def _wrong(function: Callable[..., Any], message: str, hint: str) -> Invalid:
+    return Invalid("DULY-E118", f"{function.__module__}.{function.__qualname__}: {message}.", hint=hint)

@@ -1,0 +1,143 @@
+"""What a handler sees of its execution."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from duly.domain.ids import execution_text, job_text
+from duly.domain.instants import to_datetime
+from duly.ports.handlers import Attempt
+
+
+class Cancelled(Exception):
+    """The execution was asked to stop; raised by `Context.raise_if_cancelled`."""
+
+
+class Log:
+    """A structured log of one attempt: kept with it, and shown live."""
+
+    __slots__ = ("_attempt",)
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+
+    def debug(self, message: str, **fields: Any) -> None:
+        """Detail for whoever looks closely."""
+        self._write("debug", message, fields)
+
+    def info(self, message: str, **fields: Any) -> None:
+        """What happened."""
+        self._write("info", message, fields)
+
+    def warning(self, message: str, **fields: Any) -> None:
+        """What somebody should look at."""
+        self._write("warning", message, fields)
+
+    def error(self, message: str, **fields: Any) -> None:
+        """What went wrong."""
+        self._write("error", message, fields)
+
+    def _write(self, level: str, message: str, fields: dict[str, Any]) -> None:
+        self._attempt.log(level, message, msgspec.to_builtins(fields, enc_hook=str) if fields else fields)
+
+
+class Context:
+    """One attempt of one execution. Every value is read from the attempt; nothing here is shared."""
+
+    __slots__ = ("_attempt", "log")
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self.log = Log(attempt)
+
+    @property
+    def run_id(self) -> str:
+        """The execution's id, `run_…`."""
+        return execution_text(self._attempt.id)
+
+    @property
+    def job(self) -> str:
+        """The job's name."""
+        return self._attempt.version.spec.name
+
+    @property
+    def job_id(self) -> str:
+        """The job's id, `job_…`."""
+        return job_text(self._attempt.version.job_id)
+
+    @property
+    def tenant(self) -> str:
+        """Whose job it is."""
+        return self._attempt.version.tenant_name
+
+    @property
+    def attempt(self) -> int:
+        """Which try this is, from 1."""
+        return self._attempt.attempt
+
+    @property
+    def max_attempts(self) -> int:
+        """How many tries may fail."""
+        return self._attempt.version.spec.retry.max_attempts
+
+    @property
+    def fence(self) -> int:
+        """The fencing token: it only grows, so whatever you write to can refuse a lower one."""
+        return self._attempt.fence
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt of this execution: hand it to whatever must happen once."""
+        return self._attempt.idempotency_key
+
+    @property
+    def due_at(self) -> datetime:
+        """When it was due."""
+        return to_datetime(self._attempt.due_at)
+
+    @property
+    def started_at(self) -> datetime:
+        """When this attempt began."""
+        return to_datetime(self._attempt.started_at)
+
+    @property
+    def lateness(self) -> timedelta:
+        """How long after its due time this attempt began."""
+        return timedelta(microseconds=self._attempt.started_at - self._attempt.due_at)
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When this attempt is stopped, if the job has a timeout."""
+        return None if self._attempt.deadline is None else to_datetime(self._attempt.deadline)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody asked it to stop."""
+        return self._attempt.cancelled
+
+    def raise_if_cancelled(self) -> None:
+        """Stop here if somebody asked for it."""
+        if self._attempt.cancelled:
+            raise Cancelled(self.run_id)
+
+
+_current: ContextVar[Context | None] = ContextVar("duly_current", default=None)
+
+
+def current() -> Context:
+    """The context of the handler that runs here. Raises RuntimeError outside of one."""
+    context = _current.get()
+    if context is None:
+        raise RuntimeError("duly.current() works inside a handler only")
+    return context
+
+
+def enter(attempt: Attempt) -> Context:
+    """Make the context of an attempt the current one."""
+    context = Context(attempt)
+    _current.set(context)
+    return context

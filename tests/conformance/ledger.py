@@ -1,0 +1,170 @@
+"""Looks at the raw tables: every execution stands in exactly one place, and nothing is left over."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from duly.adapters.sql.engine import Engine, Lane
+from duly.adapters.sql.engine_sqlite import SqliteEngine
+from duly.adapters.sql.rows import NEVER, as_uuid
+from duly.domain.lifecycle import COSTS_AN_ATTEMPT, JobState, State
+
+Row = dict[str, Any]
+
+_TABLES = {
+    "executions": "SELECT id, job_id, tenant, route, holds_place, skip_reason, due_at, rank FROM executions",
+    "timers": "SELECT id, route, tenant, rank, due_at, attempt, failures FROM timers",
+    "blocked": "SELECT id, route, tenant, rank, attempt FROM blocked",
+    "ready": "SELECT id, route, tenant, rank, attempt, failures FROM ready",
+    "outcomes": "SELECT id, state, attempt, lease_id FROM outcomes",
+    "attempts": "SELECT id, attempt, outcome, lease_id, retry_at FROM attempts ORDER BY id, attempt",
+    "waits": "SELECT waits_for, id FROM waits",
+    "places": "SELECT job_id, place, id FROM places",
+    "cancels": "SELECT id FROM cancels",
+    "logs": "SELECT DISTINCT id FROM logs",
+    "leases": "SELECT lease_id FROM leases",
+    "jobs": "SELECT j.id, j.state, v.job_id FROM jobs j LEFT JOIN job_versions v ON v.id = j.version",
+    "schedules": "SELECT s.job_id, s.next_fire_at, s.paused, j.version AS current, s.version FROM schedules s LEFT JOIN jobs j ON j.id = s.job_id",
+}
+_MEMBERS = {
+    "sqlite": "SELECT lease_id, id, attempt, failures FROM leased",
+    "postgres": "SELECT l.lease_id, m.* FROM leases l CROSS JOIN LATERAL unnest(l.ids, l.attempts, l.failures) AS m (id, attempt, failures)",
+}
+
+
+async def raw(engine: Engine, sql: str) -> list[Row]:
+    """Run SQL beside the ports; uuids come as such from both engines."""
+    if isinstance(engine, SqliteEngine):
+        rows = await engine._submit(engine._writes, lambda connection: connection.execute(sql).fetchall())
+    else:
+        async with engine._pools[Lane.GENERAL].connection() as connection:
+            rows = await connection.fetch(sql)
+    return [{name: _value(row[name]) for name in row.keys()} for row in rows]  # noqa: SIM118
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, bytes) and len(value) == 16:
+        return as_uuid(value)
+    return UUID(int=value.int) if isinstance(value, UUID) else value
+
+
+async def tables(engine: Engine) -> dict[str, list[Row]]:
+    """Every table that says where executions stand."""
+    found = {name: await raw(engine, sql) for name, sql in _TABLES.items()}
+    found["members"] = await raw(engine, _MEMBERS[engine.name])
+    return found
+
+
+async def assert_ledger_is_sound(engine: Engine) -> None:
+    """The laws that hold between any two calls, whatever happened before."""
+    rows = await tables(engine)
+    headers = {row["id"]: row for row in rows["executions"]}
+    attempts: dict[UUID, list[Row]] = defaultdict(list)
+    for row in rows["attempts"]:
+        attempts[row["id"]].append(row)
+    running = _running(rows, attempts)
+
+    _each_stands_in_one_place(headers, rows, running)
+    _nothing_is_left_over(headers, rows, attempts)
+    _attempts_have_no_holes(headers, rows, attempts, running)
+    _keys_can_be_computed(headers, rows, attempts)
+    _places_belong_to_the_living(headers, rows)
+    _schedules_follow_their_jobs(rows)
+
+
+def _running(rows: Mapping[str, Sequence[Row]], attempts: Mapping[UUID, Sequence[Row]]) -> list[Row]:
+    """Members of leases that have not ended: neither an outcome, nor this attempt recorded."""
+    final = {row["id"] for row in rows["outcomes"]}
+    return [
+        member
+        for member in rows["members"]
+        if member["id"] not in final and member["attempt"] not in {row["attempt"] for row in attempts.get(member["id"], ())}
+    ]
+
+
+def _each_stands_in_one_place(headers: Mapping[UUID, Row], rows: Mapping[str, Sequence[Row]], running: Sequence[Row]) -> None:
+    places = {name: rows[name] for name in ("timers", "blocked", "ready", "outcomes")} | {"leases": running}
+    stands: dict[UUID, list[str]] = defaultdict(list)
+    for name, found in places.items():
+        for row in found:
+            stands[row["id"]].append(name)
+    assert stands.keys() <= headers.keys(), f"without a header: {stands.keys() - headers.keys()}"
+    wrong = {id: stands.get(id, []) for id in headers if len(stands.get(id, [])) != 1}
+    assert not wrong, f"not in exactly one place: {wrong}"
+
+
+def _nothing_is_left_over(headers: Mapping[UUID, Row], rows: Mapping[str, Sequence[Row]], attempts: Mapping[UUID, Sequence[Row]]) -> None:
+    for name in ("cancels", "logs", "members"):
+        orphans = {row["id"] for row in rows[name]} - headers.keys()
+        assert not orphans, f"{name} without a header: {orphans}"
+    assert attempts.keys() <= headers.keys(), "attempts without a header"
+    with_members = {row["lease_id"] for row in rows["members"]}
+    leases = {row["lease_id"] for row in rows["leases"]}
+    assert leases == with_members, f"empty leases {leases - with_members}, members without a lease {with_members - leases}"
+    waiting = Counter(row["id"] for row in rows["waits"])
+    assert waiting == Counter(row["id"] for row in rows["blocked"]), "who is blocked waits for exactly one thing"
+    for row in rows["waits"]:
+        assert row["waits_for"] == headers[row["id"]]["job_id"]
+
+
+def _attempts_have_no_holes(
+    headers: Mapping[UUID, Row], rows: Mapping[str, Sequence[Row]], attempts: Mapping[UUID, Sequence[Row]], running: Sequence[Row]
+) -> None:
+    for id, ended in attempts.items():
+        assert [row["attempt"] for row in ended] == list(range(1, len(ended) + 1)), f"holes in the attempts of {id}"
+        fences = [row["lease_id"] for row in ended]
+        assert fences == sorted(set(fences)), f"fences of {id} do not grow"
+    for row in (*rows["timers"], *rows["ready"], *running):
+        ended = attempts.get(row["id"], ())
+        assert row["attempt"] == len(ended) + 1, f"{row['id']} is at attempt {row['attempt']} after {len(ended)}"
+        assert row["failures"] == sum(one["outcome"] in COSTS_AN_ATTEMPT for one in ended), f"budget of {row['id']}"
+    for row in running:
+        assert all(row["lease_id"] > one["lease_id"] for one in attempts.get(row["id"], ())), "an older fence runs"
+    for row in rows["outcomes"]:
+        ended = attempts.get(row["id"], ())
+        assert row["attempt"] == len(ended) + (row["state"] == State.SUCCEEDED), f"outcome of {row['id']} after {len(ended)} attempts: {row}"
+        if row["state"] == State.SUCCEEDED:
+            assert all(row["lease_id"] > one["lease_id"] for one in ended), "an older fence succeeded"
+        elif ended:
+            assert ended[-1]["retry_at"] is None or row["lease_id"] is None, f"the last attempt of {row['id']} claims a retry"
+
+
+def _keys_can_be_computed(headers: Mapping[UUID, Row], rows: Mapping[str, Sequence[Row]], attempts: Mapping[UUID, Sequence[Row]]) -> None:
+    """A cancel finds a ready row by its key, so the key must follow from header and attempts."""
+    for row in (*rows["timers"], *rows["ready"], *rows["blocked"]):
+        header = headers[row["id"]]
+        ended = attempts.get(row["id"])
+        due_at = ended[-1]["retry_at"] if ended else header["due_at"]
+        expected = (header["route"], header["tenant"], due_at + header["rank"] - header["due_at"])
+        assert (row["route"], row["tenant"], row["rank"]) == expected, f"{row['id']} is not where its key says"
+
+
+def _places_belong_to_the_living(headers: Mapping[UUID, Row], rows: Mapping[str, Sequence[Row]]) -> None:
+    final = {row["id"] for row in rows["outcomes"]}
+    blocked = {row["id"] for row in rows["blocked"]}
+    held = {row["id"]: row["job_id"] for row in rows["places"]}
+    for id, job_id in held.items():
+        assert id in headers, "a place without a header"
+        assert headers[id]["job_id"] == job_id
+        assert id not in final, f"{id} is final and keeps its place"
+        assert id not in blocked, f"{id} waits for the place that it has"
+    entitled = {id for id, header in headers.items() if header["holds_place"] and id not in final and id not in blocked}
+    assert entitled == held.keys(), f"live without a place: {entitled - held.keys()}"
+    for row in rows["waits"]:
+        assert row["waits_for"] in held.values(), f"{row['id']} waits for a place that nobody holds"
+
+
+def _schedules_follow_their_jobs(rows: Mapping[str, Sequence[Row]]) -> None:
+    jobs = {row["id"]: row for row in rows["jobs"]}
+    for id, job in jobs.items():
+        assert job["job_id"] == id, "the current version is the job's own"
+    for row in rows["schedules"]:
+        state = jobs[row["job_id"]]["state"]
+        assert row["version"] == row["current"], "a schedule fires the current version"
+        if state in (JobState.PAUSED, JobState.CANCELLED):
+            assert row["paused"], f"the schedule of a {JobState(state).name} job is not paused"
+        if state == JobState.COMPLETED:
+            assert row["next_fire_at"] >= NEVER or row["paused"]

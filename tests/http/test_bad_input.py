@@ -1,0 +1,268 @@
+"""Whatever is sent: a problem document with a code and a field, nothing written, no 5xx."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from duly.domain.codes import CODES
+from duly.domain.errors import Unavailable
+from duly.http.app import route_table
+from tests.http.conftest import ADMIN, Bench
+
+ECHO = {"handler": "duly.echo"}
+WRITING = [declared for declared in route_table().routes if declared.body is not None]
+
+
+def is_a_problem(answer: httpx.Response) -> bool:
+    problem = answer.json()
+    return (
+        answer.headers["content-type"] == "application/problem+json"
+        and problem["status"] == answer.status_code == CODES[problem["code"]].status
+        and problem["title"] == CODES[problem["code"]].title
+        and bool(problem["detail"])
+        and bool(problem["hint"])
+        and problem["requestId"] == answer.headers["x-request-id"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "field"),
+    [
+        ({"schedule": "x"}, "DULY-E101", "schedule"),
+        ({"schedule": ""}, "DULY-E101", "schedule"),
+        ({"schedule": "0 3 * *"}, "DULY-E101", "schedule"),
+        ({"schedule": "0 3 * * * *"}, "DULY-E101", "schedule"),
+        ({"schedule": "*/90 * * * *"}, "DULY-E101", "schedule"),
+        ({"schedule": "@reboot"}, "DULY-E101", "schedule"),
+        ({"schedule": "9" * 200 + " * * * *"}, "DULY-E101", "schedule"),
+        ({"schedule": "0 0 30 2 *"}, "DULY-E102", "schedule"),
+        ({"schedule": "* " * 200}, "DULY-E106", "schedule"),
+        ({"schedule": "0 3 * * *", "timezone": "Mars/Olympus"}, "DULY-E103", "timezone"),
+        ({"schedule": "0 3 * * *", "timezone": "../../etc/passwd"}, "DULY-E103", "timezone"),
+        ({"schedule": "0 3 * * *", "timezone": "Ümlaut"}, "DULY-E103", "timezone"),
+        ({"schedule": "0 3 * * *", "endAt": "2026-01-01T00:00:00Z"}, "DULY-E102", "schedule"),
+        ({"schedule": "0 3 * * *", "startAt": "2027-01-01T00:00:00Z", "endAt": "2026-06-01T00:00:00Z"}, "DULY-E105", "endAt"),
+        ({"schedule": "0 3 * * *", "startAt": "1969-01-01T00:00:00Z"}, "DULY-E105", "startAt"),
+        ({"schedule": "0 3 * * *", "intervalSec": 5}, "DULY-E106", "intervalSec"),
+        ({"type": "CRON"}, "DULY-E101", "schedule"),
+        ({"type": "INTERVAL"}, "DULY-E104", "intervalSec"),
+        ({"type": "DELAYED"}, "DULY-E104", "delaySec"),
+        ({"type": "ONE_TIME"}, "DULY-E105", "runAt"),
+        ({"type": "HOURLY"}, "DULY-E106", "type"),
+        ({"intervalSec": 0}, "DULY-E106", "intervalSec"),
+        ({"intervalSec": 1.5}, "DULY-E106", "intervalSec"),
+        ({"intervalSec": 10**30}, "DULY-E106", "intervalSec"),
+        ({"intervalSec": 60, "timezone": "UTC"}, "DULY-E106", "timezone"),
+        ({"delaySec": -1}, "DULY-E106", "delaySec"),
+        ({"runAt": "tomorrow"}, "DULY-E105", "runAt"),
+        ({"runAt": "2026-06-31T00:00:00Z"}, "DULY-E105", "runAt"),
+        ({"runAt": "2026-06-01T00:00:60Z"}, "DULY-E105", "runAt"),
+        ({"runAt": 1767614400}, "DULY-E105", "runAt"),
+        ({"name": "no spaces"}, "DULY-E114", "name"),
+        ({"name": "newline\n"}, "DULY-E114", "name"),
+        ({"name": ""}, "DULY-E106", "name"),
+        ({"name": "x" * 129}, "DULY-E106", "name"),
+        ({"name": "nul\x00"}, "DULY-E110", None),
+        ({"target": {}}, "DULY-E106", "target"),
+        ({"target": {"handler": "a", "shell": ["b"]}}, "DULY-E106", "target"),
+        ({"target": {"handler": "duly.shell"}}, "DULY-E106", "target.handler"),
+        ({"target": {"handler": "no spaces"}}, "DULY-E114", "target.handler"),
+        ({"target": {"handler": "a", "pool": "p/q"}}, "DULY-E114", "target.pool"),
+        ({"target": {"handler": "a", "requires": {"a b": ""}}}, "DULY-E114", "target.requires"),
+        ({"target": {"handler": "a", "requires": {str(n): "" for n in range(17)}}}, "DULY-E106", "target.requires"),
+        ({"target": {"shell": []}}, "DULY-E106", "target.shell"),
+        ({"target": {"http": {"url": "https://x", "method": "BREW"}}}, "DULY-E106", "target.http.method"),
+        ({"target": {"http": {}}}, "DULY-E106", "target.http.url"),
+        ({"retryPolicy": {"maxAttempts": 0}}, "DULY-E106", "retryPolicy.maxAttempts"),
+        ({"retryPolicy": {"tries": 3}}, "DULY-E106", "retryPolicy.tries"),
+        ({"timeoutSec": 0}, "DULY-E106", "timeoutSec"),
+        ({"timeoutSec": 1e-9}, "DULY-E106", "timeoutSec"),
+        ({"timeoutSec": True}, "DULY-E106", "timeoutSec"),
+        ({"catchUp": {"policy": "sometimes"}}, "DULY-E106", "catchUp.policy"),
+        ({"description": "x" * 1025}, "DULY-E106", "description"),
+        ({"jobId": "job_1"}, "DULY-E106", "jobId"),
+        ({"tenant": "other"}, "DULY-E106", "tenant"),
+    ],
+)
+async def test_a_bad_job_is_refused_by_field_and_nothing_is_written(admin: httpx.AsyncClient, fields: dict[str, Any], code: str, field: str | None) -> None:
+    created = await admin.post("/v1/jobs", json={"target": ECHO, **fields})
+    listed = await admin.get("/v1/jobs")
+
+    assert is_a_problem(created)
+    assert (created.json()["code"], created.json().get("field", field)) == (code, field)
+    assert listed.json()["items"] == []
+
+
+@pytest.mark.parametrize("declared", WRITING, ids=lambda declared: f"{declared.method} {declared.path}")
+@pytest.mark.parametrize(
+    ("body", "headers", "codes"),
+    [
+        (b"{", {}, {"DULY-E107"}),
+        (b"{} {}", {}, {"DULY-E107", "DULY-E106"}),
+        (b"nope", {}, {"DULY-E107"}),
+        (b"\xef\xbb\xbf{}", {}, {"DULY-E107"}),
+        (b'{"a": "\xff"}', {}, {"DULY-E107"}),
+        (b'{"payload": NaN}', {}, {"DULY-E107", "DULY-E106"}),
+        (b'{"payload": Infinity}', {}, {"DULY-E107", "DULY-E106"}),
+        (b"[]", {}, {"DULY-E106"}),
+        (b"null", {}, {"DULY-E106"}),
+        (b'"text"', {}, {"DULY-E106"}),
+        (b"1e999", {}, {"DULY-E106", "DULY-E107"}),
+        (b'{"surely not a key": 1}', {}, {"DULY-E106"}),
+        (b'{"payload": "\\u0000"}', {}, {"DULY-E110"}),
+        (b'{"payload": "\\ud800"}', {}, {"DULY-E110"}),
+        (b"[" * 5_000 + b"]" * 5_000, {}, {"DULY-E108"}),
+        (b'{"payload":' * 40 + b"1" + b"}" * 40, {}, {"DULY-E108"}),
+        (b"{}", {"content-type": "text/plain"}, {"DULY-E115"}),
+        (b"{}", {"content-type": ""}, {"DULY-E115"}),
+        (b"{}", {"content-encoding": "gzip"}, {"DULY-E115"}),
+        (b" " * (16 * 1024 * 1024 + 1), {}, {"DULY-E109"}),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+async def test_every_route_refuses_bad_bodies(
+    bench: Bench, admin: httpx.AsyncClient, declared: Any, body: bytes, headers: dict[str, str], codes: set[str]
+) -> None:
+    job = await bench.job()
+    path = declared.path.replace("{jobId}", job).replace("{executionId}", await bench.enqueue(job))
+
+    answer = await admin.request(declared.method, path, content=body, headers={"content-type": "application/json", **headers})
+
+    assert is_a_problem(answer)
+    assert answer.json()["code"] in codes
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "1" * 5_000, "[1, 1e400]"])
+async def test_a_number_that_no_worker_could_read_is_refused(bench: Bench, admin: httpx.AsyncClient, number: str) -> None:
+    job = await bench.job()
+    sent = {"content-type": "application/json"}
+    target = '{"handler": "duly.echo"}'
+    answers = [
+        await admin.post(f"/v1/jobs/{job}/executions", content=f'{{"payload": {number}}}', headers=sent),
+        await admin.post(f"/v1/jobs/{job}/run", content=f'{{"payload": {number}}}', headers=sent),
+        await admin.post("/v1/jobs", content=f'{{"target": {target}, "payload": {number}}}', headers=sent),
+        await admin.post("/v1/jobs", content=f'{{"target": {{"http": {{"url": "https://x", "body": {number}}}}}}}', headers=sent),
+    ]
+
+    assert {(answer.status_code, answer.json()["code"]) for answer in answers} == {(422, "DULY-E106")}
+    assert [answer.json()["field"] for answer in answers] == ["payload", "payload", "payload", "target.http.body"]
+
+
+async def test_one_object_may_have_256_kib_even_in_a_batch(bench: Bench, admin: httpx.AsyncClient) -> None:
+    path = f"/v1/jobs/{await bench.job()}/executions"
+    large = "x" * (256 * 1024 - 100)
+    fits = await admin.post(path, json={"payload": large})
+    too_large = await admin.post(path, json={"payload": large + "x" * 200})
+    many = await admin.post(f"{path}:batch", json={"executions": [{"payload": large}] * 20})
+    one_of_many = await admin.post(f"{path}:batch", json={"executions": [{}, {"payload": large + "x" * 200}]})
+
+    assert (fits.status_code, too_large.status_code, many.status_code, one_of_many.status_code) == (201, 413, 201, 413)
+    assert one_of_many.json()["field"] == "executions[1].payload"
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "field"),
+    [
+        ("colour=red", "DULY-E106", "colour"),
+        ("limit=0", "DULY-E106", "limit"),
+        ("limit=201", "DULY-E106", "limit"),
+        ("limit=ten", "DULY-E106", "limit"),
+        ("limit=1.0", "DULY-E106", "limit"),
+        ("limit=", "DULY-E106", "limit"),
+        ("limit=%2B5", "DULY-E106", "limit"),
+        ("limit=1_0", "DULY-E106", "limit"),
+        ("limit=%D9%A3", "DULY-E106", "limit"),
+        ("limit=" + "9" * 5_000, "DULY-E106", "limit"),
+        ("limit=1&limit=2", "DULY-E106", "limit"),
+        ("state=active", "DULY-E106", "state"),
+        ("state=", "DULY-E106", "state"),
+        ("name=", "DULY-E106", "name"),
+        ("name=" + "x" * 129, "DULY-E106", "name"),
+        ("name=%00", "DULY-E110", "name"),
+        ("name=%FF", "DULY-E106", None),
+        ("name", "DULY-E106", None),
+        ("&&", "DULY-E106", None),
+        ("cursor=x", "DULY-E112", "cursor"),
+        ("cursor=", "DULY-E112", "cursor"),
+        ("cursor=AQ%3D%3D", "DULY-E112", "cursor"),
+        ("cursor=" + "A" * 23, "DULY-E112", "cursor"),
+    ],
+)
+async def test_a_bad_query_is_refused(admin: httpx.AsyncClient, query: str, code: str, field: str | None) -> None:
+    answer = await admin.get(f"/v1/jobs?{query}")
+
+    assert is_a_problem(answer)
+    assert (answer.json()["code"], answer.json().get("field")) == (code, field)
+
+
+async def test_a_route_without_parameters_takes_none(admin: httpx.AsyncClient) -> None:
+    answer = await admin.get("/v1/stats?since=yesterday")
+
+    assert (answer.status_code, answer.json()["field"]) == (422, "since")
+
+
+@pytest.mark.parametrize("path", ["/v1/executions?jobId=x", "/v1/executions?jobId=run_" + "0" * 32])
+async def test_a_bad_id_in_a_filter_is_a_bad_id(admin: httpx.AsyncClient, path: str) -> None:
+    assert (await admin.get(path)).json()["code"] == "DULY-E111"
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, "with space", "ümlaut", "tab\t"])
+async def test_a_bad_idempotency_key_is_refused(admin: httpx.AsyncClient, key: str) -> None:
+    answer = await admin.post("/v1/jobs", json={"target": ECHO}, headers={"idempotency-key": key.encode()})  # type: ignore[dict-item]
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "DULY-E116")
+
+
+async def test_a_store_that_is_away_is_a_503_and_no_lost_acknowledgement(bench: Bench, admin: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def away(*_: object) -> None:
+        raise Unavailable("DULY-E501", "The SQLite file /var/lib/duly.db does not answer: disk I/O error.")
+
+    job = await bench.job()
+    monkeypatch.setattr(type(bench.store.intake), "enqueue", away)
+    monkeypatch.setattr(type(bench.store.definitions), "create_jobs", away)
+    answers = [
+        await admin.post(f"/v1/jobs/{job}/executions"),
+        await admin.post(f"/v1/jobs/{job}/run"),
+        await admin.post("/v1/jobs", json={"target": ECHO}),
+    ]
+
+    for answer in answers:
+        assert is_a_problem(answer)
+        assert (answer.status_code, answer.headers["retry-after"], answer.json()["code"]) == (503, "1", "DULY-E501")
+        assert "/var" not in answer.text
+
+
+async def test_keys_cannot_be_checked_while_the_store_is_away(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def away(*_: object) -> None:
+        raise Unavailable("DULY-E501", "away")
+
+    monkeypatch.setattr(type(bench.store.keys), "key", away)
+
+    assert (await bench.client(ADMIN).get("/v1/jobs")).status_code == 503
+    assert (await bench.client(None).get("/v1/jobs")).status_code == 401
+    assert (await bench.client(None).get("/healthz")).status_code == 200
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12) | st.sampled_from(["0 3 * * *", "UTC", "2026-06-01T00:00:00Z", "CRON"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["handler", "pool", "http", "shell", "policy", "url"]), inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = ["name", "type", "schedule", "seconds", "timezone", "intervalSec", "anchorAt", "runAt", "delaySec", "startAt", "endAt", "payload"]
+KEYS += ["target", "retryPolicy", "timeoutSec", "priority", "overlap", "maxQueued", "catchUp", "description", "after", "count", "dstGap", "x"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(fields=st.dictionaries(st.sampled_from(KEYS), values, max_size=6), with_target=st.booleans())
+async def test_no_body_makes_a_fault(bench: Bench, fields: dict[str, Any], with_target: bool) -> None:
+    admin = bench.client(ADMIN)
+    sent = {"content": json.dumps({"target": ECHO, **fields} if with_target else fields), "headers": {"content-type": "application/json"}}
+    for path in ("/v1/jobs", "/v1/schedules/preview"):
+        answer = await admin.post(path, **sent)  # type: ignore[arg-type]
+        assert answer.status_code in (200, 201) or (answer.status_code < 500 and is_a_problem(answer)), answer.text
