@@ -1,14 +1,23 @@
-"""Duly: runs jobs at a time, on a schedule, after a delay or on demand, and answers for every one of them."""
+"""Duly: runs jobs at a time, on a schedule, after a delay or on demand, and answers for every one of them.
 
-from duly.compose import App
-from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, Unavailable
-from duly.sdk.context import Cancelled, Context, current
-from duly.sdk.retry import Retry
-from duly.sdk.task import Task
+The public names are imported when they are first used: `import duly` and the command line start
+without the store, the roles and the server behind `App`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from duly.compose import App
+    from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, Unavailable
+    from duly.sdk.client import Client
+    from duly.sdk.context import Cancelled, Context, current
+    from duly.sdk.retry import Retry
+    from duly.sdk.task import Task
 
 __all__ = [
     "App",
     "Cancelled",
+    "Client",
     "Conflict",
     "Context",
     "DulyError",
@@ -21,3 +30,27 @@ __all__ = [
     "Unavailable",
     "current",
 ]
+
+_HOMES = {
+    "duly.compose": ("App",),
+    "duly.domain.errors": ("Conflict", "DulyError", "Forbidden", "Invalid", "NotFound", "TooLarge", "Unavailable"),
+    "duly.sdk.client": ("Client",),
+    "duly.sdk.context": ("Cancelled", "Context", "current"),
+    "duly.sdk.retry": ("Retry",),
+    "duly.sdk.task": ("Task",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            from importlib import import_module
+
+            value = getattr(import_module(home), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

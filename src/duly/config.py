@@ -164,17 +164,41 @@ def load(environment: Mapping[str, str] | None = None, **flags: Any) -> Settings
     )
 
 
+def origins(environment: Mapping[str, str] | None = None) -> list[tuple[Setting, str, str]]:
+    """Every setting with its text and where that comes from: its variable, the variable that names its file, or the default."""
+    source = os.environ if environment is None else environment
+    found: list[tuple[Setting, str, str]] = []
+    for setting in SETTINGS:
+        if setting.name in source:
+            found.append((setting, source[setting.name].strip(), setting.name))
+        elif setting.secret and source.get(f"{setting.name}_FILE"):
+            found.append((setting, _file_text(setting, source), f"{setting.name}_FILE"))
+        else:
+            found.append((setting, setting.default, "default"))
+    return found
+
+
+def wants_colour(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether the command line may use colours on a terminal: NO_COLOR and TERM=dumb say no."""
+    source = os.environ if environment is None else environment
+    return not source.get("NO_COLOR") and source.get("TERM") != "dumb"
+
+
 def _read(setting: Setting, source: Mapping[str, str]) -> Any:
     text = source.get(setting.name)
-    if text is None and setting.secret and (path := source.get(f"{setting.name}_FILE")):
-        try:
-            text = Path(path).read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise Invalid("DULY-E601", f"cannot be read: {error.strerror}.", field=f"{setting.name}_FILE") from error
+    if text is None and setting.secret and source.get(f"{setting.name}_FILE"):
+        text = _file_text(setting, source)
     try:
         return setting.read(setting.default if text is None else text.strip())
     except (ValueError, DulyError) as error:
         raise Invalid("DULY-E601", f"{error}.", field=setting.name) from error
+
+
+def _file_text(setting: Setting, source: Mapping[str, str]) -> str:
+    try:
+        return Path(source[f"{setting.name}_FILE"]).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise Invalid("DULY-E601", f"cannot be read: {error.strerror}.", field=f"{setting.name}_FILE") from error
 
 
 def _kept_key(home: Path) -> str | None:

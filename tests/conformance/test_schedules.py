@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -41,14 +42,12 @@ class TestDueSchedules:
         assert await due_jobs(world, [shard for shard in range(SHARDS) if shard != mine]) == []
 
     async def test_a_shard_gives_its_oldest_up_to_the_limit(self, world: World) -> None:
-        jobs = [await world.job(every=HOUR, anchor=START + nth * SECOND) for nth in range(200)]
+        made = [world.new_job(world.spec(every=HOUR, anchor=START + nth * SECOND)) for nth in range(200)]
+        await world.store.definitions.create_jobs([(made, None)], world.now)
         world.turn(HOUR // 2)
-        by_shard: dict[int, list] = {}
-        for job in jobs:
-            by_shard.setdefault(shard_of(job.id), []).append(job.id)
-        crowded = max(by_shard, key=lambda shard: len(by_shard[shard]))
+        crowded = Counter(job.shard for job in made).most_common(1)[0][0]
 
-        assert await due_jobs(world, [crowded], limit=2) == by_shard[crowded][:2]
+        assert await due_jobs(world, [crowded], limit=2) == [job.id for job in made if job.shard == crowded][:2]
 
 
 class TestFire:
@@ -94,7 +93,7 @@ class TestFire:
         assert (await world.fire(firing)).fired == 1
 
     async def test_of_a_batch_only_the_lost_shards_are_left_out(self, world: World) -> None:
-        jobs = [await world.job(every=HOUR) for _ in range(8)]
+        jobs = await world.jobs(8, every=HOUR)
         epochs = dict(await world.own_shards())
         lost = {shard_of(job.id) for job in jobs[:4]}
         kept = [job for job in jobs if shard_of(job.id) not in lost]
@@ -186,7 +185,7 @@ class TestFire:
         assert (await world.claimed(await world.worker(), 1)).ids == [fire_id(job.id, START)]
 
     async def test_many_jobs_fire_in_one_call(self, world: World) -> None:
-        jobs = [await world.job(every=HOUR) for _ in range(30)]
+        jobs = await world.jobs(30, every=HOUR)
 
         assert await world.fire() == FireReport(advanced=30, fired=30)
 

@@ -27,7 +27,7 @@ from duly.domain.schedule import (
     next_fire,
     previous_fire,
 )
-from duly.domain.zones import PROBE_SECONDS, changes, instant_to_local, load_zone, stretch_at, tzdata_version, zone_names
+from duly.domain.zones import BLOCK_BITS, PROBE_SECONDS, changes, instant_to_local, load_zone, stretch_at, tzdata_version, zone_names
 
 
 def cron(text: str, zone: str = "UTC", gap: str = "run_after", overlap: str = "first") -> CronSchedule:
@@ -173,6 +173,16 @@ FIXED_CASES = [
         ["2007-12-09 06:45", "2007-12-09 07:15", "2007-12-10 07:15"],
     ),
     ("30 2 * * *", "America/Caracas", "run_after", "first", "2016-04-30 12:00", ["2016-05-01 07:00", "2016-05-02 06:30"]),
+    # Santiago's change of 1973 lies an hour after the edge of a block in the table of offsets.
+    ("0 23 * * *", "America/Santiago", "run_after", "second", "1973-03-10 12:00", ["1973-03-11 03:00", "1973-03-12 03:00"]),
+    (
+        "1 23 * * *",
+        "America/Santiago",
+        "run_after",
+        "both",
+        "1973-03-10 12:00",
+        ["1973-03-11 02:01", "1973-03-11 03:01", "1973-03-12 03:01"],
+    ),
     # Offsets with seconds: Monrovia kept 44 minutes and 30 seconds behind until 1972.
     ("0 12 * * *", "Africa/Monrovia", "run_after", "first", "1971-12-31 00:00", ["1971-12-31 12:44:30", "1972-01-01 12:44:30"]),
     ("30 0 * * *", "Africa/Monrovia", "run_after", "first", "1972-01-06 12:00", ["1972-01-07 00:44:30", "1972-01-08 00:30"]),
@@ -195,6 +205,27 @@ def test_a_hand_picked_case_fires_at_the_instants_worked_out_for_it(
     assert [short(fire) for fire in found] == expected
     for earlier, later in pairwise(found):
         assert previous_fire(schedule, later) == earlier
+
+
+@pytest.mark.parametrize(
+    ("text", "overlap", "before", "expected"),
+    [
+        # In the second pass of the hour, before the reading comes round again: the first pass had it.
+        ("50 1 1 11 *", "first", "2026-11-01 06:20", "2026-11-01 05:50"),
+        ("50 1 1 11 *", "both", "2026-11-01 06:20", "2026-11-01 05:50"),
+        ("50 1 1 11 *", "second", "2026-11-01 06:20", "2025-11-01 05:50"),
+        ("*/50 1 1 11 *", "first", "2026-11-01 06:00", "2026-11-01 05:50"),
+        # The very first reading that comes twice belongs to the second pass, too.
+        ("0 1 * * *", "second", "2026-11-01 05:30", "2026-10-31 05:00"),
+        ("0 1 * * *", "second", "2026-11-01 06:01", "2026-11-01 06:00"),
+        ("0 1 * * *", "first", "2026-11-01 06:30", "2026-11-01 05:00"),
+    ],
+)
+def test_looking_back_from_within_a_repeated_hour_finds_the_right_pass(text: str, overlap: str, before: str, expected: str) -> None:
+    found = previous_fire(cron(text, "America/New_York", overlap=overlap), at(before))
+
+    assert found is not None
+    assert short(found) == expected
 
 
 # --- notes ------------------------------------------------------------------------------------
@@ -424,6 +455,19 @@ def test_every_listed_change_since_1970_is_found_at_its_very_second() -> None:
         listed = [moment for moment in offset_changes(name) if 0 < moment < 2**32]
         found = [change.at // SECOND for change in changes(name, 0, listed[-1] * SECOND)] if listed else []
         assert found == listed, name
+
+
+def test_a_change_near_the_edge_of_a_block_is_seen_from_both_sides() -> None:
+    seen = 0
+    for name in sorted(zone_names()):
+        for moment in offset_changes(name):
+            edge = round(moment / (1 << BLOCK_BITS)) << BLOCK_BITS
+            if moment <= 0 or abs(moment - edge) > 2 * 86_400:
+                continue
+            seen += 1
+            assert stretch_at(name, max(edge, moment)).start == moment, name
+            assert stretch_at(name, min(edge, moment) - 1).end == moment, name
+    assert seen > 100
 
 
 @given(st.sampled_from(sorted(zone_names())), st.integers(0, 2**33))

@@ -244,7 +244,7 @@ async def test_what_a_command_leaves_behind_ends_with_it(handler: Handler, tmp_p
     os.mkfifo(tmp_path / "life")
     life = os.open(tmp_path / "life", os.O_RDONLY | os.O_NONBLOCK)
 
-    await handler.run(shell("sh", "-c", 'sleep 600 3>"$1" >/dev/null 2>&1 & sleep 0.05', "sh", str(tmp_path / "life")))
+    await handler.run(shell("sh", "-c", 'exec 3>"$1"; sleep 600 >/dev/null 2>&1 &', "sh", str(tmp_path / "life")))
 
     os.set_blocking(life, True)
     assert await asyncio.wait_for(asyncio.to_thread(os.read, life, 1), 5) == b""

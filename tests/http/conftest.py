@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 import httpx
@@ -81,7 +80,6 @@ class Bench:
     clock: HandClock
     hints: NotedHints
     slept: list[float]
-    stack: AsyncExitStack
     is_away: list[Exception]
     worker: WorkerId = 0
 
@@ -95,7 +93,6 @@ class Bench:
         assert answer.status_code == 201, answer.text
         return str(answer.json()["jobId"])
 
-
     async def enqueue(self, job: str, **fields: object) -> str:
         """A fresh execution's id."""
         answer = await self.client(ADMIN).post(f"/v1/jobs/{job}/executions", json=fields)
@@ -105,26 +102,32 @@ class Bench:
     async def claim(self) -> Claimed:
         """Take everything that is ready, as a fresh worker would."""
         now = self.clock.now()
-        self.worker = await self.store.liveness.register("w1", WorkerAbout(pool="default", handlers=["duly.echo"], slots=4), now, 15 * SECOND)
+        self.worker = await self.store.liveness.register(
+            "w1", WorkerAbout(pool="default", handlers=["duly.echo"], slots=4), now, 15 * SECOND
+        )
         asks = [Ask(route.number, tenant, 100) for route in await self.store.ready.routes() for tenant in (1, 2)]
         claimed = await self.store.ready.claim(self.worker, asks, now)
         assert claimed is not None
         return claimed
 
-    async def finish(self, claimed: Claimed, *, state: State = State.SUCCEEDED, result: str | None = None, error: str | None = None) -> None:
+    async def finish(
+        self, claimed: Claimed, *, state: State = State.SUCCEEDED, result: str | None = None, error: str | None = None
+    ) -> None:
         """Report the end of all that was claimed."""
         now = self.clock.now()
         outcome = Outcome.SUCCEEDED if state is State.SUCCEEDED else Outcome.FAILED
         versions = await self.store.definitions.versions(claimed.job_versions)
         ended = [
-            Finished(id, claimed.lease, outcome, state, now, now, job, shard_of(job), holds, result=result, error=error)
-            for id, job, holds in zip(claimed.ids, (versions[n].job_id for n in claimed.job_versions), claimed.holds_place, strict=True)
+            Finished(run, claimed.lease, outcome, state, now, now, job, shard_of(job), holds, result=result, error=error)
+            for run, job, holds in zip(claimed.ids, (versions[n].job_id for n in claimed.job_versions), claimed.holds_place, strict=True)
         ]
         assert not await self.store.outcomes.finish(self.worker, ended, [claimed.lease], now)
 
     async def log(self, claimed: Claimed, *messages: str) -> None:
         """Lines that the handler of the first claimed execution logs."""
-        lines = [(claimed.lease, claimed.ids[0], claimed.attempts[0], LogLine(self.clock.now(), "INFO", text, {"n": 1})) for text in messages]
+        lines = [
+            (claimed.lease, claimed.ids[0], claimed.attempts[0], LogLine(self.clock.now(), "INFO", text, {"n": 1})) for text in messages
+        ]
         assert await self.store.outcomes.append_logs(self.worker, lines) == len(messages)
 
 
@@ -165,8 +168,7 @@ async def bench() -> AsyncIterator[Bench]:
         ready=ready,
         version="1.2.3",
     )
-    async with AsyncExitStack() as stack:
-        yield Bench(create_api(services, sleep=sleep, entropy=entropy), services, store, clock, hints, slept, stack, is_away)
+    yield Bench(create_api(services, sleep=sleep, entropy=entropy), services, store, clock, hints, slept, is_away)
     await engine.close()
 
 

@@ -90,7 +90,9 @@ def is_a_problem(answer: httpx.Response) -> bool:
         ({"tenant": "other"}, "DULY-E106", "tenant"),
     ],
 )
-async def test_a_bad_job_is_refused_by_field_and_nothing_is_written(admin: httpx.AsyncClient, fields: dict[str, Any], code: str, field: str | None) -> None:
+async def test_a_bad_job_is_refused_by_field_and_nothing_is_written(
+    admin: httpx.AsyncClient, fields: dict[str, Any], code: str, field: str | None
+) -> None:
     created = await admin.post("/v1/jobs", json={"target": ECHO, **fields})
     listed = await admin.get("/v1/jobs")
 
@@ -219,7 +221,9 @@ async def test_a_bad_idempotency_key_is_refused(admin: httpx.AsyncClient, key: s
     assert (answer.status_code, answer.json()["code"]) == (422, "DULY-E116")
 
 
-async def test_a_store_that_is_away_is_a_503_and_no_lost_acknowledgement(bench: Bench, admin: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_is_away_is_a_503_and_no_lost_acknowledgement(
+    bench: Bench, admin: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def away(*_: object) -> None:
         raise Unavailable("DULY-E501", "The SQLite file /var/lib/duly.db does not answer: disk I/O error.")
 
@@ -250,12 +254,33 @@ async def test_keys_cannot_be_checked_while_the_store_is_away(bench: Bench, monk
 
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12) | st.sampled_from(["0 3 * * *", "UTC", "2026-06-01T00:00:00Z", "CRON"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["handler", "pool", "http", "shell", "policy", "url"]), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=12)
+    | st.sampled_from(["0 3 * * *", "UTC", "2026-06-01T00:00:00Z", "CRON"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["handler", "pool", "http", "shell", "policy", "url"]), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 KEYS = ["name", "type", "schedule", "seconds", "timezone", "intervalSec", "anchorAt", "runAt", "delaySec", "startAt", "endAt", "payload"]
-KEYS += ["target", "retryPolicy", "timeoutSec", "priority", "overlap", "maxQueued", "catchUp", "description", "after", "count", "dstGap", "x"]
+KEYS += [
+    "target",
+    "retryPolicy",
+    "timeoutSec",
+    "priority",
+    "overlap",
+    "maxQueued",
+    "catchUp",
+    "description",
+    "after",
+    "count",
+    "dstGap",
+    "x",
+]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -24,7 +24,12 @@ async def test_an_enqueue_is_acknowledged_and_shown(bench: Bench, admin: httpx.A
     shown = await admin.get(now.headers["location"])
 
     assert [answer.status_code for answer in (now, bare, later, at)] == [201] * 4
-    assert now.json() == {"executionId": shown.json()["executionId"], "jobId": job, "state": "PENDING", "scheduledAt": "2026-01-05T12:00:00Z"}
+    assert now.json() == {
+        "executionId": shown.json()["executionId"],
+        "jobId": job,
+        "state": "PENDING",
+        "scheduledAt": "2026-01-05T12:00:00Z",
+    }
     assert (later.json()["state"], later.json()["scheduledAt"]) == ("SCHEDULED", "2026-01-05T12:01:30.500000Z")
     assert at.json()["scheduledAt"] == "2026-02-01T08:00:00Z"
     assert shown.json()["payload"] == {"to": "a"}
@@ -140,7 +145,9 @@ async def test_attempts_and_errors_are_shown(bench: Bench, admin: httpx.AsyncCli
     assert shown.json()["error"] == {"type": "ValueError", "message": "no"}
 
 
-@pytest.mark.parametrize(("query", "count"), [("", 3), ("state=PENDING", 1), ("state=RUNNING", 1), ("state=SCHEDULED", 1), ("state=DEAD", 0), ("limit=1", 1)])
+@pytest.mark.parametrize(
+    ("query", "count"), [("", 3), ("state=PENDING", 1), ("state=RUNNING", 1), ("state=SCHEDULED", 1), ("state=DEAD", 0), ("limit=1", 1)]
+)
 async def test_executions_are_filtered(bench: Bench, admin: httpx.AsyncClient, query: str, count: int) -> None:
     job, other = await bench.job(), await bench.job()
     await bench.enqueue(job)
@@ -193,7 +200,7 @@ async def test_a_tail_ends_when_the_execution_is_final_and_all_is_sent(bench: Be
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert [event.splitlines()[1] for event in events[:-1]] == ["event: log"] * 4
-    assert 'four\\nand a half' in events[3]
+    assert "four\\nand a half" in events[3]
     assert events[-1] == 'event: end\ndata: {"state":"SUCCEEDED"}'
 
 

@@ -43,7 +43,9 @@ async def test_a_job_is_created_and_found_where_it_says(admin: httpx.AsyncClient
     assert shown.json()["latestExecutions"] == []
 
 
-@pytest.mark.parametrize("payload", [None, [], {}, 0, "", {"n": 2**64}, {"n": -(2**70)}, {"x": 0.1}, {"text": "Zürich 🎉 \\u0000"}, {"deep": [[[[1]]]]}])
+@pytest.mark.parametrize(
+    "payload", [None, [], {}, 0, "", {"n": 2**64}, {"n": -(2**70)}, {"x": 0.1}, {"text": "Zürich 🎉 \\u0000"}, {"deep": [[[[1]]]]}]
+)
 async def test_a_payload_survives_exactly(admin: httpx.AsyncClient, payload: Any) -> None:
     created = await admin.post("/v1/jobs", json={"target": ECHO, "payload": payload})
     shown = await admin.get(created.headers["location"])
@@ -200,3 +202,16 @@ async def test_an_admin_sees_only_their_tenant(bench: Bench) -> None:
 
     assert (await bench.client(STRANGER).get("/v1/jobs")).json()["items"] == []
     assert len((await bench.client(ADMIN).get("/v1/jobs")).json()["items"]) == 1
+
+
+async def test_a_delayed_job_can_be_sent_back_as_it_was_read(bench: Bench, admin: httpx.AsyncClient) -> None:
+    created = await admin.post("/v1/jobs", json={"name": "soon", "target": ECHO, "delaySec": 60})
+    read = created.json()
+    bench.clock.turn(HOUR)
+    sent_back = {key: read[key] for key in ("name", "type", "runAt", "target", "payload", "priority", "overlap", "catchUp", "retryPolicy")}
+    changed = await admin.put(created.headers["location"], json={**sent_back, "description": "with care"})
+    both = await admin.put(created.headers["location"], json={**sent_back, "delaySec": 5})
+
+    assert (read["type"], read["runAt"]) == ("DELAYED", "2026-01-05T12:01:00Z")
+    assert (changed.status_code, changed.json()["runAt"]) == (200, read["runAt"])
+    assert both.status_code == 422

@@ -75,7 +75,10 @@ def test_enums_ranges_and_patterns_are_spelled_out() -> None:
     job = SCHEMAS["JobShape"]["properties"]
 
     assert SCHEMAS["Priority"]["enum"] == ["CRITICAL", "HIGH", "LOW", "NORMAL"]
-    assert (SCHEMAS["RetryShape"]["properties"]["maxAttempts"]["minimum"], SCHEMAS["RetryShape"]["properties"]["maxAttempts"]["maximum"]) == (1, 1000)
+    assert (
+        SCHEMAS["RetryShape"]["properties"]["maxAttempts"]["minimum"],
+        SCHEMAS["RetryShape"]["properties"]["maxAttempts"]["maximum"],
+    ) == (1, 1000)
     assert job["name"]["anyOf"][0]["pattern"] == "^[A-Za-z0-9][A-Za-z0-9._:/@-]*$"
     assert job["payload"] == {"$ref": "#/components/schemas/AnyJson"}
     assert SCHEMAS["JobShape"]["required"] == ["target"]

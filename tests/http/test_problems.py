@@ -76,7 +76,7 @@ def test_a_store_that_is_away_says_when_to_come_again_and_nothing_of_our_insides
 def test_a_fault_goes_to_the_log_and_not_to_the_caller(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         try:
-            raise RuntimeError("SELECT secret FROM keys")  # noqa: TRY301
+            raise RuntimeError("SELECT secret FROM keys")
         except RuntimeError as error:
             status, problem, _ = fault(error, "req_7", "GET /v1/jobs")
 

@@ -25,8 +25,8 @@ def named(declared: Route) -> str:
 
 
 def filled(path: str) -> str:
-    for place, id in IDS.items():
-        path = path.replace(place, id)
+    for place, unknown in IDS.items():
+        path = path.replace(place, unknown)
     return path
 
 
@@ -132,7 +132,18 @@ async def test_every_route_is_closed_without_a_valid_key(bench: Bench, declared:
     await bench.store.keys.add_key(key_row("duly_expired_key", Role.ADMIN, tenant=1, expires_at=bench.clock.now()))
     await bench.store.keys.add_key(key_row("duly_revoked_key", Role.ADMIN, tenant=1, revoked_at=bench.clock.now()))
 
-    for key in (None, "duly_unknown_key", "duly_expired_key", "duly_revoked_key", "", "x", ADMIN[:-1], ADMIN + "x", ADMIN.upper(), "é" * 20):
+    for key in (
+        None,
+        "duly_unknown_key",
+        "duly_expired_key",
+        "duly_revoked_key",
+        "",
+        "x",
+        ADMIN[:-1],
+        ADMIN + "x",
+        ADMIN.upper(),
+        "é" * 20,
+    ):
         for method in METHODS:
             status, headers, body = await send(bench.api, method, path, key, x_http_method_override="GET")
             assert status == 401, (method, key)
@@ -211,7 +222,9 @@ async def test_the_scheme_is_bearer_in_any_case(bench: Bench, scheme: str) -> No
     assert (await send(bench.api, "GET", "/v1/stats", authorization=f"{scheme} {ADMIN}"))[0] == 200
 
 
-@pytest.mark.parametrize("value", [ADMIN, f"Basic {ADMIN}", f"Bearer{ADMIN}", f"Bearer {ADMIN}, Bearer {ADMIN}", f"Token {ADMIN}", "Bearer", "Bearer "])
+@pytest.mark.parametrize(
+    "value", [ADMIN, f"Basic {ADMIN}", f"Bearer{ADMIN}", f"Bearer {ADMIN}, Bearer {ADMIN}", f"Token {ADMIN}", "Bearer", "Bearer "]
+)
 async def test_nothing_else_is_taken_for_a_key(bench: Bench, value: str) -> None:
     assert (await send(bench.api, "GET", "/v1/stats", authorization=value))[0] == 401
 
@@ -248,7 +261,9 @@ async def test_every_answer_has_the_security_headers_and_a_request_id(bench: Ben
         assert "server" not in answer.headers
 
 
-@pytest.mark.parametrize(("sent", "is_kept"), [("abc-1.2:3_4", True), ("x" * 64, True), ("x" * 65, False), ("a b", False), ("-x", False), ("a\x7f", False)])
+@pytest.mark.parametrize(
+    ("sent", "is_kept"), [("abc-1.2:3_4", True), ("x" * 64, True), ("x" * 65, False), ("a b", False), ("-x", False), ("a\x7f", False)]
+)
 async def test_a_request_id_is_kept_if_it_is_safe(bench: Bench, sent: str, is_kept: bool) -> None:
     answer = await bench.client(None).get("/v1/jobs", headers={"x-request-id": sent})
 

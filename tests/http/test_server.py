@@ -69,7 +69,9 @@ async def test_a_body_that_is_too_large_is_answered_not_cut_off(client: httpx.As
     assert (declared.status_code, streamed.status_code, after.status_code) == (413, 413, 200)
 
 
-@pytest.mark.parametrize("target", ["/v1/jobs/..%2f..", "//v1/stats", "/v1//stats", "/./v1/stats", "/V1/stats", "/v1/stats/", "/v1/stats;x", "http://x/v1/stats"])
+@pytest.mark.parametrize(
+    "target", ["/v1/jobs/..%2f..", "//v1/stats", "/v1//stats", "/./v1/stats", "/V1/stats", "/v1/stats/", "/v1/stats;x", "http://x/v1/stats"]
+)
 async def test_raw_paths_are_not_tidied_up(server: ApiServer, target: str) -> None:
     for key, status in (("wrong_key_here", b"401"), (ADMIN, b"404")):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -86,13 +88,15 @@ async def test_open_streams_end_when_the_server_stops(bench: Bench) -> None:
     stop = asyncio.Event()
     running = asyncio.create_task(served.serve_until(stop))
     await served.listening()
-    async with httpx.AsyncClient(base_url=served.url, headers={"authorization": f"Bearer {ADMIN}"}, trust_env=False) as client:
-        async with client.stream("GET", f"/v1/executions/{run}/logs", headers={"accept": "text/event-stream"}) as answer:
-            assert answer.status_code == 200
-            stop.set()
-            async with asyncio.timeout(10):
-                assert await answer.aread() == b""
-                await running
+    async with (
+        httpx.AsyncClient(base_url=served.url, headers={"authorization": f"Bearer {ADMIN}"}, trust_env=False) as client,
+        client.stream("GET", f"/v1/executions/{run}/logs", headers={"accept": "text/event-stream"}) as answer,
+    ):
+        assert answer.status_code == 200
+        stop.set()
+        async with asyncio.timeout(10):
+            assert await answer.aread() == b""
+            await running
 
 
 async def test_a_listener_that_hangs_up_is_forgotten(bench: Bench, server: ApiServer, client: httpx.AsyncClient) -> None:

@@ -56,6 +56,7 @@ _ALL = (
     Code("DULY-E601", 500, "A setting is wrong", "The message names the setting and what it takes."),
     Code("DULY-E602", 500, "The application cannot be loaded", "Name it as module:attribute, such as shop.jobs:app, from a directory where it can be imported."),
     Code("DULY-E603", 500, "The server cannot be reached", "Start it with `duly up`, or set DULY_URL."),
+    Code("DULY-E604", 400, "The command line is not understood", "The message names the word. `duly --help` shows all commands and `duly COMMAND -h` what one takes."),
 )
 
 CODES: dict[str, Code] = {code.code: code for code in _ALL}

@@ -1,9 +1,12 @@
-"""Executions and attempts, as values that cross the ports."""
+"""Executions and attempts, as values that cross the ports.
+
+What comes in thousands a second is a NamedTuple: as immutable as a frozen dataclass, at a quarter of its price.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant
@@ -13,8 +16,7 @@ LeaseId = int
 WorkerId = int
 
 
-@dataclass(frozen=True, slots=True)
-class NewExecution:
+class NewExecution(NamedTuple):
     """An execution to be written: the immutable header. Payload is JSON text; None means the job version's."""
 
     id: ExecutionId
@@ -29,8 +31,7 @@ class NewExecution:
     payload: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Fire:
+class Fire(NamedTuple):
     """One target of a schedule, to be written as an execution: it runs, or is recorded with the reason why not."""
 
     id: ExecutionId
@@ -45,8 +46,7 @@ class Fire:
     skip: SkipReason | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Advance:
+class Advance(NamedTuple):
     """A schedule moves from where it was read to its next fire (None: it has no more and its job is complete)."""
 
     job_id: JobId
@@ -56,8 +56,7 @@ class Advance:
     next_at: Instant | None
 
 
-@dataclass(frozen=True, slots=True)
-class DueSchedule:
+class DueSchedule(NamedTuple):
     """A schedule whose next fire has come."""
 
     job_id: JobId

@@ -95,10 +95,9 @@ class Api:
         request_id = self._request_id(headers)
         call = Call(self._services, headers, request_id, self._closing, self._sleep, receive)
         extra: Headers = []
-        where = "routing"
+        route: Route | None = None
         try:
             route, method, path, segment = await self._route(call, scope, extra)
-            where = f"{route.method} {route.path}"
             reply = await route.answer_to(call, method, path, segment, scope.get("query_string", b""))
             if isinstance(reply, Stream):
                 await self._stream(reply, call, send)
@@ -112,6 +111,7 @@ class Api:
         except DulyError as error:
             status, body, kind = _refused(problem_of(error, request_id), extra)
         except Exception as error:  # a bug of ours must not become a hang, nor tell the caller about our insides
+            where = "routing" if route is None else f"{route.method} {route.path}"
             status, body, kind = _refused(fault(error, request_id, where), extra)
         start: Message = {
             "type": "http.response.start",

@@ -141,7 +141,7 @@ async def show_job(call: Call, job_id: JobId) -> Reply:
     request_headers={
         "If-Match": {
             "description": "Change the job only if it still has this ETag.",
-            "schema": {"type": "string", "pattern": '^(\\*|(W/)?"[!#-~]{1,64}")$', "examples": ['"v3"']},
+            "schema": {"type": "string", "pattern": '^([*]|"v[1-9][0-9]{0,8}")$', "examples": ['"v3"']},
         }
     },
     response_headers={"ETag": "The job's new version, for If-Match."},

@@ -51,10 +51,31 @@ def _given(*names: str) -> Schema:
     return {"required": list(names), "properties": {name: {"not": {"type": "null"}} for name in names}}
 
 
+def _timing(kind: str, own: str | None, *, has_zone: bool = False) -> Schema:
+    """Objects of this type of job, whether they say so or leave it to their own key."""
+    absent: Schema = {key: {"type": "null"} for key in ("schedule", "intervalSec", "runAt", "delaySec") if key != own}
+    only_cron: Schema = {} if has_zone else {"seconds": {"const": False}, "timezone": {"type": "null"}}
+    needed: Schema = {} if own is None else {own: {"not": {"type": "null"}}}
+    return {
+        "properties": {"type": {"enum": [kind, None]}, **absent, **only_cron, **needed},
+        **({} if own is None else {"required": [own]}),
+    }
+
+
+_TIMED = [
+    _timing("CRON", "schedule", has_zone=True),
+    _timing("INTERVAL", "intervalSec"),
+    _timing("ONE_TIME", "runAt"),
+    _timing("DELAYED", "delaySec"),
+    {**_timing("DELAYED", "runAt"), "required": ["type", "runAt"]},
+]
+
 # What the structs cannot say about their keys together.
 _TOGETHER: Mapping[str, Schema] = {
     "TargetShape": {"oneOf": [_given("handler"), _given("http"), _given("shell")]},
     "EnqueueShape": {"not": _given("runAt", "delaySec")},
+    "JobShape": {"anyOf": [*_TIMED, _timing("ON_DEMAND", None)]},
+    "PreviewShape": {"anyOf": _TIMED},
 }
 
 

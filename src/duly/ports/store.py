@@ -209,7 +209,8 @@ class Outcomes(Protocol):
         """Record ends of attempts under leases that this worker still holds, and close those of `closing` that are complete.
 
         Returns the ids that were refused: their lease is gone, another worker may have them, nothing was written for them.
-        Repeating a call is harmless: what is recorded already under the same lease counts as accepted.
+        Repeating a call is harmless: what is recorded already under the same lease counts as accepted. A worker decides once
+        how an attempt ended: reporting a success after it reported a failure of the same attempt is not looked for (5 us a row).
         """
 
     async def append_logs(self, worker: WorkerId, lines: Sequence[tuple[LeaseId, ExecutionId, int, LogLine]]) -> int:

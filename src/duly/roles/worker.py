@@ -15,8 +15,9 @@ import asyncio
 import logging
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -24,7 +25,7 @@ from duly.domain import decide
 from duly.domain.execution import Claimed, Finished, LeaseId, LogLine, WorkerId
 from duly.domain.fairness import Work, share_out
 from duly.domain.errors import Unavailable
-from duly.domain.ids import ExecutionId
+from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import JobVersion, satisfies
 from duly.domain.lifecycle import Outcome, State
@@ -56,6 +57,18 @@ class WorkerSettings:
     look_for_routes_every: Micros = SECOND
 
 
+@dataclass(slots=True)
+class Plan:
+    """How executions of one job version are run here: looked up once, used for every one of them."""
+
+    version: JobVersion
+    run: Callable[[Attempt], Coroutine[Any, Any, Any]]
+    payload: bytes | None
+    timeout: Micros | None
+    job_id: JobId
+    shard: int
+
+
 class Worker:
     """One worker process's life between a registration and its loss or retirement."""
 
@@ -82,8 +95,7 @@ class Worker:
         self._clock = clock
         self._entropy = entropy
         self._id: WorkerId = heartbeat.worker
-        self._versions: dict[int, JobVersion] = {}
-        self._shards: dict[int, int] = {}
+        self._plans: dict[int, Plan] = {}
         self._buffer: deque[Attempt] = deque()
         self._running: dict[ExecutionId, tuple[Attempt, asyncio.Task[None]]] = {}
         self._runners: set[asyncio.Task[None]] = set()
@@ -191,36 +203,53 @@ class Worker:
         self._work_looked_at = now
 
     async def _take_in(self, claimed: Claimed) -> None:
-        unknown = sorted(set(claimed.job_versions) - self._versions.keys())
-        if unknown:
-            if len(self._versions) > 100_000:
-                self._versions.clear()
-                unknown = sorted(set(claimed.job_versions))
-            self._versions |= await self._definitions.versions(unknown)
+        plans = await self._learn(set(claimed.job_versions))
         self._held[claimed.lease] = len(claimed.ids)
-        versions, clock, name = self._versions, self._clock.now, self.settings.name
-        for id, attempt, failures, version, due_at, holds_place, payload in zip(
-            claimed.ids, claimed.attempts, claimed.failures, claimed.job_versions, claimed.due_ats, claimed.holds_place, claimed.payloads, strict=True
-        ):
-            self._buffer.append(Attempt(id, attempt, failures, claimed.lease, due_at, versions[version], payload, clock, name, holds_place))
+        lease, clock, name = claimed.lease, self._clock.now, self.settings.name
+        self._buffer.extend(
+            [
+                Attempt(id, attempt, failures, lease, due_at, plans[version].version, payload, clock, name, holds_place)
+                for id, attempt, failures, version, due_at, holds_place, payload in zip(
+                    claimed.ids, claimed.attempts, claimed.failures, claimed.job_versions, claimed.due_ats, claimed.holds_place, claimed.payloads, strict=True
+                )
+            ]
+        )
         for _ in range(min(len(self._buffer), self.settings.slots - len(self._running))):
             runner = asyncio.create_task(self._run(), name="duly-runner")
             self._runners.add(runner)
             runner.add_done_callback(self._runners.discard)
 
+    async def _learn(self, numbers: set[int]) -> dict[int, Plan]:
+        unknown = sorted(numbers - self._plans.keys())
+        if unknown:
+            if len(self._plans) > 100_000:
+                self._plans.clear()
+                unknown = sorted(numbers)
+            for number, version in (await self._definitions.versions(unknown)).items():
+                spec = version.spec
+                handler = self._registry.get(spec.target.handler_name)
+                run = _unknown_handler(spec.target.handler_name) if handler is None else handler.run
+                payload = None if spec.payload is None else spec.payload.encode()
+                self._plans[number] = Plan(version, run, payload, spec.timeout, version.job_id, shard_of(version.job_id))
+        return self._plans
+
     # ------------------------------------------------------------ running
 
     async def _run(self) -> None:
-        """Empty the buffer, one handler after the other."""
+        """Empty the buffer, one handler after the other.
+
+        The handlers share this task's context: a handler that sets a context variable should reset it, as in a thread pool.
+        """
         me = asyncio.current_task()
         assert me is not None
         began = self._clock.boottime()
+        buffer, running, plans = self._buffer, self._running, self._plans
         count = 0
-        while self._buffer and self.heartbeat.is_trusted:
-            attempt = self._buffer.popleft()
-            self._running[attempt.id] = (attempt, me)
-            await self._run_one(attempt, me)
-            del self._running[attempt.id]
+        while buffer:
+            attempt = buffer.popleft()
+            running[attempt.id] = (attempt, me)
+            await self._run_one(attempt, plans[attempt.version.number], me)
+            del running[attempt.id]
             count += 1
             if count & 31 == 0 and self._clock.boottime() - began > 5_000:
                 # Others (cancels, logs, the API beside us) get their turn.
@@ -230,22 +259,18 @@ class Worker:
             self._appetite = min(self._appetite * 2, self.settings.largest_batch)
         self.wake.set()
 
-    async def _run_one(self, attempt: Attempt, me: asyncio.Task[None]) -> None:
-        spec = attempt.version.spec
-        if attempt.payload is None and spec.payload is not None:
-            attempt.payload = msgspec.json.decode(spec.payload)
+    async def _run_one(self, attempt: Attempt, plan: Plan, me: asyncio.Task[None]) -> None:
+        if attempt.payload is None and plan.payload is not None:
+            attempt.payload = msgspec.json.decode(plan.payload)
         started = attempt.started_at = self._clock.now()
-        if spec.timeout is not None:
-            attempt.deadline = started + spec.timeout
-        handler = self._registry.get(spec.target.handler_name)
+        if plan.timeout is not None:
+            attempt.deadline = started + plan.timeout
         try:
-            if handler is None:
-                raise Failure(f"this worker does not offer {spec.target.handler_name!r}", type="UnknownHandler")
-            result = await handler.run(attempt)
-            encoded = None if result is None else _encode(result)
+            result = await plan.run(attempt)
+            encoded = None if result is None else _encode(result).decode()
             if encoded is not None and len(encoded) > LARGEST_RESULT:
-                raise Failure(f"the result has {len(encoded):,} bytes; at most {LARGEST_RESULT:,} are kept", type="ResultTooLarge", retry=False)
-            self._end(attempt, Outcome.SUCCEEDED, result=None if encoded is None else encoded.decode())
+                raise Failure(f"the result has {len(encoded):,} characters; at most {LARGEST_RESULT:,} are kept", type="ResultTooLarge", retry=False)
+            self._end(attempt, Outcome.SUCCEEDED, State.SUCCEEDED, result=encoded)
             if me.cancelling():
                 # A cancel came while the handler returned: it was too late for this one, and must not reach the next.
                 await _swallow_cancel(me)
@@ -266,9 +291,9 @@ class Worker:
                 limit = (attempt.version.spec.timeout or 0) / SECOND
                 self._end_failed(attempt, "TimedOut", f"ran longer than {limit:g} s", None, None, Outcome.TIMED_OUT)
             case Outcome.RELEASED:
-                self._end(attempt, Outcome.RELEASED, retry_at=attempt.due_at)
+                self._end(attempt, Outcome.RELEASED, State.SCHEDULED, retry_at=attempt.due_at)
             case Outcome.CANCELLED:
-                self._end(attempt, Outcome.CANCELLED, error='{"reason":"cancelled"}')
+                self._end(attempt, Outcome.CANCELLED, State.CANCELLED, error='{"reason":"cancelled"}')
             case None:
                 self._end_failed(attempt, "CancelledError", "the handler cancelled itself", None, None)
             case _:
@@ -282,23 +307,16 @@ class Worker:
         retry_at = verdict.retry_at
         if retry_at is not None and failure is not None and failure.retry_after is not None:
             retry_at = now + failure.retry_after
-        self._end(attempt, outcome, error=error, state=verdict.state, retry_at=retry_at)
+        self._end(attempt, outcome, verdict.state, error=error, retry_at=retry_at)
 
     def _end(
-        self, attempt: Attempt, outcome: Outcome, *, result: str | None = None, error: str | None = None, state: State | None = None, retry_at: Instant | None = None
+        self, attempt: Attempt, outcome: Outcome, state: State, *, result: str | None = None, error: str | None = None, retry_at: Instant | None = None
     ) -> None:
         if attempt.logs is not None:
             self._logging[attempt.id] = attempt
-        version = attempt.version
-        if state is None:
-            state = decide.after_attempt(version.spec.retry, outcome, attempt.failures, attempt.started_at, 0.0, error=error).state
-        shard = self._shards.get(version.number)
-        if shard is None:
-            shard = self._shards[version.number] = shard_of(version.job_id)
+        plan = self._plans[attempt.version.number]
         self._done.append(
-            Finished(
-                attempt.id, attempt.fence, outcome, state, attempt.started_at, self._clock.now(), version.job_id, shard, attempt.holds_place, result, error, retry_at
-            )
+            Finished(attempt.id, attempt.fence, outcome, state, attempt.started_at, self._clock.now(), plan.job_id, plan.shard, attempt.holds_place, result, error, retry_at)
         )
         self.wake.set()
 
@@ -397,6 +415,15 @@ def _collect(attempt: Attempt, lines: list[tuple[LeaseId, ExecutionId, int, LogL
     if count > attempt.logs_sent:
         lines += [(attempt.fence, attempt.id, attempt.attempt, line) for line in attempt.logs[attempt.logs_sent : count]]
         taken.append((attempt, count))
+
+
+def _unknown_handler(name: str) -> Callable[[Attempt], Coroutine[Any, Any, Any]]:
+    """Routes keep this from happening; a handler may be gone all the same when a lease is adopted."""
+
+    async def run(attempt: Attempt) -> Any:
+        raise Failure(f"this worker does not offer {name!r}", type="UnknownHandler")
+
+    return run
 
 
 async def _swallow_cancel(me: asyncio.Task[None]) -> None:

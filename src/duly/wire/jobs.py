@@ -19,6 +19,7 @@ from duly.domain.schedule import DstGap, DstOverlap
 from duly.wire.executions import ExecutionView
 from duly.wire.schedules import PreviewShape
 from duly.wire.shapes import (
+    NO_NUL,
     CronText,
     Label,
     LabelValue,
@@ -37,13 +38,17 @@ from duly.wire.shapes import (
     shown_json,
 )
 
+Argument = Annotated[str, Meta(max_length=8192, extra_json_schema=NO_NUL)]
+HeaderName = Annotated[str, Meta(max_length=256, extra_json_schema=NO_NUL)]
+HeaderValue = Annotated[str, Meta(max_length=4096, extra_json_schema=NO_NUL)]
+
 
 class HttpShape(Shape, kw_only=True):
     """A webhook: sent signed, to public addresses only unless the worker allows others."""
 
-    url: Annotated[str, Meta(min_length=1, max_length=2048, examples=["https://example.com/hooks/nightly"])]
+    url: Annotated[str, Meta(min_length=1, max_length=2048, examples=["https://example.com/hooks/nightly"], extra_json_schema=NO_NUL)]
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"] = "POST"
-    headers: Annotated[dict[Annotated[str, Meta(max_length=256)], Annotated[str, Meta(max_length=4096)]], Meta(max_length=50)] = {}
+    headers: Annotated[dict[HeaderName, HeaderValue], Meta(max_length=50)] = {}
     body: Raw | UnsetType = UNSET
 
 
@@ -54,7 +59,7 @@ class TargetShape(Shape, kw_only=True):
     handler: Annotated[Name, Meta(examples=["duly.echo"])] | None = None
     requires: Annotated[dict[Label, LabelValue], Meta(max_length=16)] = {}
     http: HttpShape | None = None
-    shell: Annotated[list[Annotated[str, Meta(max_length=8192)]], Meta(min_length=1, max_length=256, examples=[["echo", "hello"]])] | None = None
+    shell: Annotated[list[Argument], Meta(min_length=1, max_length=256, examples=[["echo", "hello"]])] | None = None
 
 
 class RetryShape(Shape, kw_only=True):
@@ -97,7 +102,7 @@ class JobShape(Shape, kw_only=True):
     end_at: Moment | None = None
     payload: Raw | UnsetType = UNSET
     retry_policy: RetryShape = msgspec.field(default_factory=RetryShape)
-    timeout_sec: Annotated[float, Meta(gt=0, le=604_800)] | None = None
+    timeout_sec: Annotated[float, Meta(ge=0.001, le=604_800)] | None = None
     priority: Priority = Priority.NORMAL
     overlap: OverlapPolicy = OverlapPolicy.SKIP
     max_queued: Annotated[int, Meta(ge=1, le=1000)] = 100
@@ -238,7 +243,8 @@ def _timing_type(given: dict[str, bool], declared: JobType | None) -> JobType:
     found = [kind for kind, key in _OWN_KEY.items() if given[key]]
     if declared is None:
         if len(found) > 1:
-            raise Invalid("DULY-E106", f"{_wire_name(_OWN_KEY[found[0]])} and {_wire_name(_OWN_KEY[found[1]])} contradict one another.", field=_wire_name(_OWN_KEY[found[1]]))
+            one, other = (_wire_name(_OWN_KEY[kind]) for kind in found[:2])
+            raise Invalid("DULY-E106", f"{one} and {other} contradict one another.", field=other)
         return found[0] if found else JobType.ON_DEMAND
     for kind in found:
         if kind is not declared and not (declared is JobType.DELAYED and kind is JobType.ONE_TIME):
@@ -259,9 +265,10 @@ def timing_of(shape: JobShape | PreviewShape, now: Instant) -> Timing:
         raise Invalid("DULY-E106", f"does not go with type {kind.value}.", field="seconds" if shape.seconds else "timezone")
     run_at = moment(shape.run_at, "runAt")
     if kind is JobType.DELAYED:
-        if shape.delay_sec is None:
+        if (shape.delay_sec is None) is (run_at is None):
             raise Invalid("DULY-E104", "a DELAYED job needs a delay.", field="delaySec", hint='For example "delaySec": 300.')
-        run_at = now + round(shape.delay_sec * SECOND)
+        # As it is read, a delayed job has the time that came of its delay; sent back, it keeps it.
+        run_at = run_at if shape.delay_sec is None else now + round(shape.delay_sec * SECOND)
     start_at = moment(shape.start_at, "startAt")
     anchor = moment(shape.anchor_at, "anchorAt")
     if kind is JobType.INTERVAL and anchor is None:
@@ -341,4 +348,6 @@ def _catch_up(shape: CatchUpPolicy | CatchUpShape) -> CatchUp:
 
 
 def _catch_up_shape(policy: CatchUp) -> CatchUpShape:
-    return CatchUpShape(policy=policy.policy, max_count=policy.max_count, window_sec=policy.window // SECOND, grace_sec=policy.grace // SECOND)
+    return CatchUpShape(
+        policy=policy.policy, max_count=policy.max_count, window_sec=policy.window // SECOND, grace_sec=policy.grace // SECOND
+    )

@@ -44,7 +44,14 @@ ZoneName = Annotated[
 CronText = Annotated[
     str, Meta(max_length=256, description="A cron expression.", examples=["0 3 * * *"], extra_json_schema=pattern("^[A-Za-z0-9*/,#?@ -]+$"))
 ]
-Moment = Annotated[datetime, Meta(tz=True, description="RFC 3339 with an offset, such as 2026-03-08T07:00:00Z.")]
+Moment = Annotated[
+    datetime,
+    Meta(
+        tz=True,
+        description="RFC 3339 with an offset, such as 2026-03-08T07:00:00Z, from 1970 to 9999.",
+        extra_json_schema=pattern("^(19[7-9][0-9]|[2-9][0-9]{3})-"),
+    ),
+]
 Seconds = Annotated[float, Meta(ge=0, le=315_360_000)]
 Millis = Annotated[int, Meta(ge=0, le=2_592_000_000)]
 
@@ -88,6 +95,9 @@ def shown_json(text: str | None) -> Any:
     return None if text is None else msgspec.Raw(text.encode())
 
 
+_any_json = msgspec.json.Decoder()
+
+
 def json_text(raw: msgspec.Raw | msgspec.UnsetType, field: str) -> str | None:
     """JSON from the wire as the text that is stored, exactly as it was sent; None when it was left out.
 
@@ -99,7 +109,7 @@ def json_text(raw: msgspec.Raw | msgspec.UnsetType, field: str) -> str | None:
     if len(text) > LARGEST_OBJECT:
         raise TooLarge("DULY-E109", f"has {len(text):,} bytes; {LARGEST_OBJECT:,} are the limit.", field=field)
     try:
-        msgspec.json.decode(text)
+        _any_json.decode(text)
         return text.decode()
     except ValueError as exc:
         raise Invalid("DULY-E106", f"{str(exc).partition(' - at ')[0]}.", field=field, hint="Send large numbers as strings.") from exc

@@ -33,7 +33,8 @@ class PostgresIntake:
             earlier = yield from use_key(tenant, idempotency, ids, now)
             if earlier is not None:
                 return earlier
-            yield Call("enqueue", _columns(executions, now))
+            # Tolerant of ids that are there already: their key may have run out since.
+            yield Call("enqueue_again", _columns(executions, now))
             return ids
 
         return await self._engine.run(action)

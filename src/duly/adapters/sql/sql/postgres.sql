@@ -179,7 +179,8 @@ WITH mine AS MATERIALIZED (
     INSERT INTO ready (route, tenant, rank, id, attempt, failures)
     SELECT route, tenant, rank, id, attempt, failures FROM left_timers WHERE id NOT IN (SELECT id FROM stopped)
 )
-SELECT count(*) AS moved, (SELECT count(*) FROM stopped) AS cancelled, array_agg(DISTINCT route) AS routes,
+SELECT count(*) AS moved, (SELECT count(*) FROM stopped) AS cancelled,
+       array_agg(DISTINCT route) FILTER (WHERE id NOT IN (SELECT id FROM stopped)) AS routes,
        (SELECT array_agg(job_id) FROM freed_places) AS freed
 FROM left_timers;
 
@@ -289,7 +290,7 @@ SELECT a.n AS accepted, CASE WHEN a.n < cardinality(:ids::uuid[]) THEN (SELECT a
 FROM (SELECT count(*) AS n FROM accepted) a;
 
 -- name: finish_mixed
--- Everything else: retry or release (state 0), dead (5), cancelled (6). Repetition is harmless: an ended attempt is a
+-- Everything else: retry or release (state 0), dead (5), cancelled (6). `again`: nobody asked it to stop, so it goes back to waiting. Repetition is harmless: an ended attempt is a
 -- primary-key conflict, and all else follows from what was inserted. A release passes retry_at = due_at, so it keeps its rank.
 WITH held AS MATERIALIZED (
     SELECT lease_id, ids, attempts, failures
@@ -301,21 +302,21 @@ WITH held AS MATERIALIZED (
     SELECT h.lease_id, m.id, m.attempt, m.failures
     FROM held h CROSS JOIN LATERAL unnest(h.ids, h.attempts, h.failures) AS m (id, attempt, failures)
 ), done AS MATERIALIZED (
-    SELECT f.*, m.attempt, m.failures
+    SELECT f.*, m.attempt, m.failures, f.state = 0 AND (SELECT c.id FROM cancels c WHERE c.id = f.id) IS NULL AS again
     FROM unnest(:ids::uuid[], :leases::bigint[], :outcomes::smallint[], :states::smallint[], :started::bigint[], :finished::bigint[],
                 :errors::json[], :retry_ats::bigint[], :shards::smallint[])
          AS f (id, lease_id, outcome, state, started_at, finished_at, error, retry_at, shard)
     JOIN member m ON m.id = f.id AND m.lease_id = f.lease_id
 ), unsuccessful AS (
     INSERT INTO attempts (id, attempt, outcome, lease_id, worker, started_at, finished_at, retry_at, error)
-    SELECT id, attempt, outcome, lease_id, :worker::bigint, started_at, finished_at, retry_at, error FROM done
+    SELECT id, attempt, outcome, lease_id, :worker::bigint, started_at, finished_at, CASE WHEN again THEN retry_at END, error FROM done
     WHERE (SELECT o.id FROM outcomes o WHERE o.id = done.id) IS NULL
     ON CONFLICT DO NOTHING
     RETURNING id
 ), back AS MATERIALIZED (
     SELECT d.*
     FROM done d JOIN unsuccessful u ON u.id = d.id
-    WHERE d.state = 0 AND (SELECT c.id FROM cancels c WHERE c.id = d.id) IS NULL
+    WHERE d.again
 ), rescheduled AS (
     INSERT INTO timers (id, shard, due_at, route, tenant, rank, attempt, failures)
     SELECT b.id, b.shard, b.retry_at, e.route, e.tenant, b.retry_at + e.rank - e.due_at, b.attempt + 1, b.failures + (b.outcome IN (2, 3))::int
@@ -349,10 +350,12 @@ SELECT u.n AS accepted, CASE WHEN u.n < cardinality(:ids::uuid[]) THEN (SELECT a
 FROM (SELECT count(*) AS n FROM unsuccessful) u;
 
 -- name: finished_under
--- After a finish that did not accept everything: which of these did their lease end after all?
+-- After a finish that did not accept everything: which of these did their lease end after all? What the sweeper wrote when
+-- it took the lease away (4, a lost worker) is no end of the worker's.
 SELECT f.id FROM unnest(:ids::uuid[], :leases::bigint[]) AS f (id, lease_id)
-WHERE EXISTS (SELECT FROM outcomes o WHERE o.id = f.id AND o.lease_id = f.lease_id)
-   OR EXISTS (SELECT FROM attempts a WHERE a.id = f.id AND a.lease_id = f.lease_id);
+WHERE NOT EXISTS (SELECT FROM attempts a WHERE a.id = f.id AND a.lease_id = f.lease_id AND a.outcome = 4)
+  AND (EXISTS (SELECT FROM outcomes o WHERE o.id = f.id AND o.lease_id = f.lease_id)
+       OR EXISTS (SELECT FROM attempts a WHERE a.id = f.id AND a.lease_id = f.lease_id));
 
 -- name: close_leases
 -- Leases whose last two finishes ran side by side and did not see one another.

@@ -14,8 +14,10 @@ RETURNING id;
 INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, holds_place, skip_reason, due_at, rank, created_at, payload)
 VALUES (:id, :job_id, :job_version, :tenant, :route, :trigger, :holds_place, :skip_reason, :due_at, :rank, :now, :payload);
 
--- name: known_execution
-SELECT id FROM executions WHERE id = :id;
+-- name: known_executions
+-- Which of these ids (16 bytes each, one after another) were written before: one probe of the key for each.
+WITH RECURSIVE nth (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM nth WHERE (n + 2) * 16 <= length(:ids))
+SELECT e.id FROM nth CROSS JOIN executions e ON e.id = substr(:ids, n * 16 + 1, 16);
 
 -- name: make_ready
 INSERT INTO ready (route, tenant, rank, id, attempt, failures) VALUES (:route, :tenant, :rank, :id, :attempt, :failures);
@@ -118,10 +120,13 @@ SELECT m.attempt FROM leases l JOIN leased m ON m.lease_id = l.lease_id
 WHERE l.lease_id = :lease AND l.worker = :worker AND m.id = :id;
 
 -- name: finished_under
--- Of a call whose answer was lost: did this lease end that execution, or this attempt of it?
-SELECT 1 AS ended FROM outcomes WHERE id = :id AND lease_id = :lease
+-- Of a call whose answer was lost: did this lease end that execution, or this attempt of it? What the sweeper wrote when it
+-- took the lease away (4, a lost worker) is no end of the worker's.
+SELECT 1 AS ended FROM outcomes o
+WHERE o.id = :id AND o.lease_id = :lease
+  AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.id = o.id AND a.lease_id = o.lease_id AND a.outcome = 4)
 UNION ALL
-SELECT 1 AS ended FROM attempts WHERE id = :id AND lease_id = :lease;
+SELECT 1 AS ended FROM attempts WHERE id = :id AND lease_id = :lease AND outcome <> 4;
 
 -- name: add_outcome
 INSERT INTO outcomes (id, state, attempt, lease_id, worker, started_at, finished_at, result, error)

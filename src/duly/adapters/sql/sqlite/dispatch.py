@@ -39,14 +39,10 @@ class SqliteIntake:
 
 
 def _enqueue(executions: Sequence[NewExecution], now: Instant) -> Action[int]:
-    rows = [_header(execution, now) for execution in executions]
-    # A repeated call repeats its first id; only then is each one looked at.
-    if (yield Call("known_execution", {"id": rows[0]["id"]})) if rows else False:
-        fresh = []
-        for row in rows:
-            if not (yield Call("known_execution", {"id": row["id"]})):
-                fresh.append(row)
-        rows = fresh
+    by_id = {execution.id: execution for execution in executions}
+    for row in (yield Call("known_executions", {"ids": b"".join([id.bytes for id in by_id])})):
+        del by_id[as_uuid(row["id"])]
+    rows = [_header(execution, now) for execution in by_id.values()]
     yield Many("add_executions", rows)
     yield Many("make_ready", [row for row in rows if row["due_at"] <= now])
     yield Many("make_timer", [row for row in rows if row["due_at"] > now])

@@ -103,7 +103,8 @@ class SqliteOutcomes:
                     final = item.outcome is Outcome.SUCCEEDED or (yield from _end(worker, item, held[item.id]))
                     if final and item.holds_place and (yield Call("free_place", {"job_id": item.job_id, "id": item.id})):
                         freed.append(item.job_id)
-                if len(ended) == len(held):
+                # Nothing held, nothing to drop: the lease may be another worker's, whose members are not ours to touch.
+                if held and len(ended) == len(held):
                     yield Call("drop_members", {"lease": lease})
                 else:
                     yield Many("drop_member", [{"lease": lease, "id": item.id} for item in ended])
@@ -161,7 +162,7 @@ def _end(worker: WorkerId, item: Finished, member: Any) -> Action[bool]:
         "worker": worker,
         "started_at": item.started_at,
         "finished_at": item.finished_at,
-        "retry_at": item.retry_at,
+        "retry_at": item.retry_at if again else None,
         "error": item.error,
     }
     yield Call("end_attempt", attempt)

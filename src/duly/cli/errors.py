@@ -1,0 +1,56 @@
+"""Errors in words: what, why, how to go on; and the exit code of each kind.
+
+    0 ok · 1 failure · 2 usage · 3 not found · 4 not allowed · 5 conflict
+    6 server unreachable · 7 wait timed out · 8 the run failed (--exit-status) · 130 interrupted
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, Unavailable
+
+OK, FAILURE, USAGE, NOT_FOUND, NOT_ALLOWED, CONFLICT, UNREACHABLE, TIMED_OUT, RUN_FAILED = range(9)
+INTERRUPTED = 130
+
+# A wrong setting or application is a failure of this machine's set-up, not of the words that were typed.
+_SET_UP = ("DULY-E601", "DULY-E602")
+
+
+def exit_code(error: DulyError) -> int:
+    """The exit code of an error."""
+    match error:
+        case NotFound():
+            return NOT_FOUND
+        case Forbidden():
+            return NOT_ALLOWED
+        case Conflict():
+            return CONFLICT
+        case Unavailable():
+            return UNREACHABLE
+        case Invalid() | TooLarge() if error.code not in _SET_UP:
+            return USAGE
+        case _:
+            return FAILURE
+
+
+def report(error: DulyError) -> int:
+    """Print an error on standard error; returns its exit code."""
+    from duly.cli.output import BOLD, RED, paint
+
+    where = f"{error.field}: " if error.field else ""
+    print(f"{paint('✗', RED, sys.stderr)} {paint(error.code, BOLD, sys.stderr)}  {where}{error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"  {error.hint}", file=sys.stderr)
+    notes = "".join(f"   ({note})" for note in getattr(error, "__notes__", ()))
+    print(f"  More: duly help {error.code.removeprefix('DULY-')}{notes}", file=sys.stderr)
+    return exit_code(error)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """A hint when the word is close to a known one."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, list(known), n=3, cutoff=0.6)
+    return f"Did you mean {' or '.join(close)}?" if close else None

@@ -1,0 +1,127 @@
+"""The entry: finds the command, imports its module, runs it, and turns every error into words and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from duly.cli.parsing import Tree
+
+# Heading, then name, module and summary of each command. Only the module of the command that was typed is imported.
+TREE: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
+    (
+        "Run Duly",
+        (
+            ("up", "serve", "everything in one process: API, scheduler and worker"),
+            ("dev", "dev", "the same, and again whenever your code changes"),
+            ("server", "serve", "every role but the worker"),
+            ("worker", "serve", "a worker for the jobs of an application"),
+            ("scheduler", "serve", "dispatcher, sweeper and pruner only"),
+            ("api", "serve", "the API only"),
+        ),
+    ),
+    (
+        "Every day",
+        (
+            ("ps", "daily", "what runs and what waits, now"),
+            ("run", "runs", "run a job now; also: run list, show, logs, attempts, cancel, replay"),
+            ("logs", "daily", "what a run, or a job's latest run, has logged"),
+            ("next", "daily", "what fires when"),
+            ("job", "jobs", "list, show, create, pause, resume, delete, run"),
+            ("cron", "cron", "explain a cron expression, offline"),
+        ),
+    ),
+    (
+        "Look after it",
+        (
+            ("doctor", "doctor", "check everything, with a fix for each finding"),
+            ("db", "db", "the store: status, upgrade, backup"),
+            ("config", "about", "each setting, its value and where it comes from"),
+            ("help", "about", "explain an error code, such as E204"),
+            ("version", "about", "the version of Duly, Python and SQLite"),
+        ),
+    ),
+)
+MODULES = {name: module for _, commands in TREE for name, module, _ in commands}
+
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    _speak_utf8()
+    if not words or words[0] in ("-h", "--help"):
+        print(overview(), end="")
+        return 0
+    if words[0] in ("-V", "--version"):
+        words[0] = "version"
+    if words == ["help"]:
+        print(overview(), end="")
+        return 0
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has seen enough (`duly run list | head`); the interpreter must not complain at its exit.
+        sys.stdout = None  # type: ignore[assignment]
+        return 0
+
+
+def overview() -> str:
+    """What `duly --help` prints."""
+    lines = ["Duly fires jobs on time, runs them, and answers for every one of them.", "", "Usage: duly COMMAND [OPTIONS]", ""]
+    for heading, commands in TREE:
+        lines.append(f"{heading}:")
+        lines += [f"  {name:<10} {summary}" for name, _, summary in commands]
+        lines.append("")
+    lines += [
+        "Start here:   duly up             then, in another terminal:   duly ps",
+        "One command:  duly COMMAND -h     An error code: duly help E204",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _run(words: list[str]) -> int:
+    from duly.cli import errors
+    from duly.domain.errors import DulyError
+
+    try:
+        command = _tree(words[0])
+        return command.run(words[1:])
+    except DulyError as error:
+        return errors.report(error)
+
+
+def _tree(name: str) -> Tree:
+    from importlib import import_module
+
+    from duly.cli.errors import did_you_mean
+    from duly.domain.errors import Invalid
+
+    if name not in MODULES:
+        what = "option" if name.startswith("-") else "command"
+        raise Invalid(
+            "DULY-E604", f"There is no {what} {name!r}.", hint=did_you_mean(name, MODULES) or "`duly --help` shows all commands."
+        )
+    tree: Tree = import_module(f"duly.cli.{MODULES[name]}").COMMANDS[name]
+    return tree
+
+
+def _speak_utf8() -> None:
+    """A terminal that cannot show a symbol shows a question mark; it is no reason to fail."""
+    from io import TextIOWrapper
+
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,320 @@
+"""The API's calls without any input or output: what to send, and how to read what comes back.
+
+A `Call` is a value. A shell sends its request by whatever means it has and gives the answer to
+`Call.answer`, which returns the wire type or raises the error that the server meant, with its
+stable code. So a synchronous and an asynchronous client have nothing to agree on but this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, Unavailable
+from duly.wire.executions import AttemptView, EnqueuedView, ExecutionView, LogLineView
+from duly.wire.fleet import PoolView, StatsView, VersionView, WorkerView
+from duly.wire.jobs import JobDetailView, JobShape, JobView
+from duly.wire.problems import Problem
+from duly.wire.schedules import PreviewShape, PreviewView
+from duly.wire.shapes import Page
+
+T = TypeVar("T")
+
+# A payload that was not given: the job's own is used. None is a payload like any other.
+NO_PAYLOAD: Any = msgspec.UNSET
+
+UNREACHABLE = "DULY-E603"
+_KINDS: dict[int, type[DulyError]] = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict, 412: Conflict, 413: TooLarge}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request, but for the server's address and the key."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """A request, and the type that its answer has. `is_repeatable`: sending it twice does no more than sending it once."""
+
+    request: Request
+    kind: Any
+    is_repeatable: bool = False
+
+    def answer(self, status: int, headers: Mapping[str, str], body: bytes) -> T:
+        """Read an answer; `headers` have lower-case names. Raises the DulyError that a problem document stands for."""
+        if status >= 400:
+            raise problem(status, headers, body)
+        try:
+            result: T = msgspec.json.decode(body, type=self.kind)
+            return result
+        except msgspec.DecodeError as error:
+            raise _not_ours(status, headers) from error
+
+
+def problem(status: int, headers: Mapping[str, str], body: bytes) -> DulyError:
+    """The error of a refused request. Its note names the request, so that it can be found in the server's log."""
+    try:
+        document = msgspec.json.decode(body, type=Problem)
+    except msgspec.DecodeError:
+        return _not_ours(status, headers)
+    if status in (429, 503):
+        error: DulyError = Unavailable(
+            document.code, document.detail, field=document.field, hint=document.hint, retry_after=_seconds(headers.get("retry-after"))
+        )
+    else:
+        kind = _KINDS.get(status, Invalid if status < 500 else DulyError)
+        error = kind(document.code, document.detail, field=document.field, hint=document.hint)
+    if document.request_id is not None:
+        error.add_note(f"request {document.request_id}")
+    return error
+
+
+def unreachable(url: str, reason: str) -> Unavailable:
+    """The error of a server that did not answer at all."""
+    return Unavailable(UNREACHABLE, f"No Duly server answers at {url}: {reason}.", hint="Start one with `duly up`, or set DULY_URL.")
+
+
+def _not_ours(status: int, headers: Mapping[str, str]) -> Unavailable:
+    kind = headers.get("content-type", "no content type").partition(";")[0]
+    message = f"The answer (status {status}, {kind}) is not one of a Duly server."
+    return Unavailable(UNREACHABLE, message, hint="Look at DULY_URL: does something else listen there, or a proxy in between?")
+
+
+def _seconds(text: str | None) -> float:
+    return float(text) if text is not None and text.isdigit() else 1.0
+
+
+# ---------------------------------------------------------------- jobs
+
+
+def create_job(job: JobShape | Mapping[str, Any], *, idempotency_key: str | None = None) -> Call[JobView]:
+    """Create a job, given as a shape or as the JSON object that the API takes."""
+    return Call(_post("/v1/jobs", job, idempotency_key), JobView, idempotency_key is not None)
+
+
+def list_jobs(
+    *,
+    name: str | None = None,
+    state: str | None = None,
+    search: str | None = None,
+    pool: str | None = None,
+    handler: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[Page[JobView]]:
+    """Jobs, newest first."""
+    path = _with_query("/v1/jobs", name=name, state=state, search=search, pool=pool, handler=handler, limit=limit, cursor=cursor)
+    return _get(path, Page[JobView])
+
+
+def show_job(job_id: str) -> Call[JobDetailView]:
+    """A job with its next fires and latest executions."""
+    return _get(f"/v1/jobs/{job_id}", JobDetailView)
+
+
+def change_job(job_id: str, job: JobShape | Mapping[str, Any], *, version: int | None = None) -> Call[JobView]:
+    """Give a job a new version; with `version`, only if that is still the current one."""
+    headers = _JSON if version is None else {**_JSON, "If-Match": f'"v{version}"'}
+    return Call(Request("PUT", f"/v1/jobs/{job_id}", msgspec.json.encode(job), headers), JobView)
+
+
+def cancel_job(job_id: str) -> Call[JobView]:
+    """Cancel a job and its future fires."""
+    return Call(Request("DELETE", f"/v1/jobs/{job_id}"), JobView, True)
+
+
+def pause_job(job_id: str, reason: str | None = None) -> Call[JobView]:
+    """No fire until it is resumed."""
+    return Call(_post(f"/v1/jobs/{job_id}/pause", {"reason": reason}), JobView, True)
+
+
+def resume_job(job_id: str) -> Call[JobView]:
+    """Fire again from now on."""
+    return Call(_post(f"/v1/jobs/{job_id}/resume", {}), JobView, True)
+
+
+def run_job(
+    job_id: str, *, payload: Any = NO_PAYLOAD, priority: str | None = None, idempotency_key: str | None = None
+) -> Call[EnqueuedView]:
+    """Run a job now, whatever its schedule says."""
+    body = _given(payload=payload, priority=priority)
+    return Call(_post(f"/v1/jobs/{job_id}/run", body, idempotency_key), EnqueuedView, idempotency_key is not None)
+
+
+# ---------------------------------------------------------------- executions
+
+
+def enqueue(
+    job_id: str,
+    *,
+    payload: Any = NO_PAYLOAD,
+    run_at: datetime | None = None,
+    delay_sec: float | None = None,
+    priority: str | None = None,
+    idempotency_key: str | None = None,
+) -> Call[EnqueuedView]:
+    """Enqueue an execution: now, at a time, or after a delay."""
+    body = _given(payload=payload, runAt=run_at, delaySec=delay_sec, priority=priority)
+    return Call(_post(f"/v1/jobs/{job_id}/executions", body, idempotency_key), EnqueuedView, idempotency_key is not None)
+
+
+def enqueue_many(job_id: str, payloads: Sequence[Any], *, idempotency_key: str | None = None) -> Call[Page[EnqueuedView]]:
+    """Enqueue an execution for each payload, in one transaction."""
+    body = {"executions": [{"payload": payload} for payload in payloads]}
+    return Call(_post(f"/v1/jobs/{job_id}/executions:batch", body, idempotency_key), Page[EnqueuedView], idempotency_key is not None)
+
+
+def list_executions(
+    *, job_id: str | None = None, state: str | None = None, limit: int | None = None, cursor: str | None = None
+) -> Call[Page[ExecutionView]]:
+    """Executions, newest first."""
+    return _get(_with_query("/v1/executions", jobId=job_id, state=state, limit=limit, cursor=cursor), Page[ExecutionView])
+
+
+def show_execution(execution_id: str) -> Call[ExecutionView]:
+    """Where an execution stands, its result or error."""
+    return _get(f"/v1/executions/{execution_id}", ExecutionView)
+
+
+def list_attempts(execution_id: str) -> Call[Page[AttemptView]]:
+    """The attempts of an execution, first to last."""
+    return _get(f"/v1/executions/{execution_id}/attempts", Page[AttemptView])
+
+
+def list_logs(
+    execution_id: str, *, attempt: int | None = None, limit: int | None = None, cursor: str | None = None
+) -> Call[Page[LogLineView]]:
+    """What an execution logged, a page at a time."""
+    return _get(_with_query(f"/v1/executions/{execution_id}/logs", attempt=attempt, limit=limit, cursor=cursor), Page[LogLineView])
+
+
+def follow_logs(execution_id: str, *, attempt: int | None = None) -> Request:
+    """A stream of what an execution logs; `Events` reads it. It ends with an event `end` once the execution is final."""
+    path = _with_query(f"/v1/executions/{execution_id}/logs", attempt=attempt)
+    return Request("GET", path, headers={"Accept": "text/event-stream"})
+
+
+def cancel_execution(execution_id: str) -> Call[ExecutionView]:
+    """Cancel an execution: at once when it waits, soon when it runs."""
+    return Call(_post(f"/v1/executions/{execution_id}/cancel", {}), ExecutionView, True)
+
+
+def replay_execution(execution_id: str, *, payload: Any = NO_PAYLOAD, idempotency_key: str | None = None) -> Call[EnqueuedView]:
+    """Run a final execution again, as a new one."""
+    body = _given(payload=payload)
+    return Call(_post(f"/v1/executions/{execution_id}/replay", body, idempotency_key), EnqueuedView, idempotency_key is not None)
+
+
+# ---------------------------------------------------------------- the rest
+
+
+def preview(schedule: PreviewShape | Mapping[str, Any]) -> Call[PreviewView]:
+    """A schedule in words, its next fires, and what to look out for."""
+    return Call(_post("/v1/schedules/preview", schedule), PreviewView, True)
+
+
+def list_workers() -> Call[Page[WorkerView]]:
+    """Live workers, and lost ones of the last hour."""
+    return _get("/v1/workers", Page[WorkerView])
+
+
+def list_pools() -> Call[Page[PoolView]]:
+    """Pools that have a live worker or ready work."""
+    return _get("/v1/pools", Page[PoolView])
+
+
+def show_stats() -> Call[StatsView]:
+    """Where jobs and executions stand, counted."""
+    return _get("/v1/stats", StatsView)
+
+
+def show_version() -> Call[VersionView]:
+    """What runs there; needs no key."""
+    return _get("/version", VersionView)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event of a stream."""
+
+    name: str
+    data: bytes
+    id: str | None = None
+
+
+class Events:
+    """Reads a text/event-stream as it comes, in pieces of any size."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._name = "message"
+        self._id: str | None = None
+        self._data: list[bytes] = []
+
+    def feed(self, piece: bytes) -> Iterator[Event]:
+        """The events that this piece completes."""
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        for line in lines:
+            line = line.removesuffix(b"\r")
+            if not line:
+                if self._data:
+                    yield Event(self._name, b"\n".join(self._data), self._id)
+                self._name, self._data = "message", []
+                continue
+            key, _, value = line.partition(b":")
+            value = value.removeprefix(b" ")
+            if key == b"event":
+                self._name = value.decode()
+            elif key == b"data":
+                self._data.append(value)
+            elif key == b"id":
+                self._id = value.decode()
+
+
+def log_line(event: Event) -> LogLineView | None:
+    """The log line that an event carries; None for any other event."""
+    return msgspec.json.decode(event.data, type=LogLineView) if event.name == "log" else None
+
+
+def every_page(fetch: Callable[[Call[Page[T]]], Page[T]], listing: Callable[[str | None], Call[Page[T]]], most: int) -> Iterator[T]:
+    """The items of a listing over as many pages as it takes, at most `most` of them. `listing(cursor)` makes the calls."""
+    cursor: str | None = None
+    while most > 0:
+        page = fetch(listing(cursor))
+        yield from page.items[:most]
+        most -= len(page.items)
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+_JSON = {"Content-Type": "application/json"}
+
+
+def _get(path: str, kind: Any) -> Call[Any]:
+    return Call(Request("GET", path), kind, True)
+
+
+def _post(path: str, body: Any, idempotency_key: str | None = None) -> Request:
+    headers = _JSON if idempotency_key is None else {**_JSON, "Idempotency-Key": idempotency_key}
+    return Request("POST", path, msgspec.json.encode(body), headers)
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    """Only what was given; a payload of None is given."""
+    return {name: value for name, value in values.items() if value is not msgspec.UNSET and (value is not None or name == "payload")}
+
+
+def _with_query(path: str, **values: str | int | None) -> str:
+    given = {name: value for name, value in values.items() if value is not None}
+    return f"{path}?{urlencode(given)}" if given else path

@@ -1,0 +1,199 @@
+"""A worker's life, and who owns which shard."""
+
+from __future__ import annotations
+
+import asyncio
+
+from duly.domain.instants import DAY, HOUR, MINUTE, SECOND
+from duly.domain.lifecycle import Outcome
+from duly.domain.shards import SHARDS
+from duly.ports.store import ShardLease, Store, WorkerAbout
+from tests.conformance.world import START, TTL, World
+
+
+class TestWorkers:
+    async def test_a_worker_is_read_as_it_registered(self, world: World) -> None:
+        about = WorkerAbout("big", {"gpu": ""}, ["a", "b"], slots=8, host="h", pid=7, version="1")
+
+        worker = await world.store.liveness.register("w", about, START, TTL)
+
+        (row,) = await world.store.insights.workers(START)
+        assert (row.id, row.name, row.about, row.started_at, row.expires_at, row.lost_at, row.running) == (worker, "w", about, START, START + TTL, None, 0)
+
+    async def test_every_registration_is_a_new_worker(self, world: World) -> None:
+        workers = [await world.worker("same") for _ in range(3)]
+
+        assert workers == sorted(set(workers))
+
+    async def test_a_renewed_worker_lives_on(self, world: World) -> None:
+        worker = await world.worker()
+        for _ in range(5):
+            world.turn(TTL - 1)
+            assert await world.store.liveness.renew(worker, world.now, TTL) == []
+
+        assert await world.store.losses.bury_workers(world.now) == []
+
+    async def test_a_worker_past_its_time_cannot_renew(self, world: World) -> None:
+        worker = await world.worker()
+        world.turn(TTL)
+
+        assert await world.store.liveness.renew(worker, world.now, TTL) is None
+
+    async def test_a_buried_worker_is_lost_for_good(self, world: World) -> None:
+        worker, fresh = await world.worker(), await world.worker(ttl=HOUR)
+        world.turn(TTL)
+
+        assert await world.store.losses.bury_workers(world.now) == [worker]
+
+        assert await world.store.losses.bury_workers(world.now) == []
+        # Even a clock that is behind does not bring it back.
+        assert await world.store.liveness.renew(worker, START, TTL) is None
+        assert await world.store.liveness.renew(fresh, world.now, TTL) == []
+
+    async def test_a_retired_worker_cannot_renew(self, world: World) -> None:
+        worker = await world.worker()
+        await world.store.liveness.retire(worker, world.now)
+        await world.store.liveness.retire(worker, world.now)
+
+        assert await world.store.liveness.renew(worker, world.now, TTL) is None
+
+    async def test_a_heartbeat_tells_which_running_executions_shall_stop(self, world: World) -> None:
+        await world.enqueue(await world.job(), 4)
+        worker, other = await world.worker(), await world.worker()
+        mine, theirs = await world.claimed(worker, 3), await world.claimed(other, 1)
+
+        await world.cancel(mine.ids[0], *theirs.ids)
+
+        assert await world.store.liveness.renew(worker, world.now, TTL) == [mine.ids[0]]
+        assert await world.store.liveness.renew(other, world.now, TTL) == theirs.ids
+
+    async def test_what_has_ended_need_not_stop(self, world: World) -> None:
+        await world.enqueue(await world.job(), 3)
+        worker = await world.worker()
+        claimed = await world.claimed(worker)
+        await world.cancel(*claimed.ids)
+
+        await world.finish(worker, claimed, Outcome.CANCELLED, claimed.ids[:1])
+        await world.finish(worker, claimed, Outcome.SUCCEEDED, claimed.ids[1:2])
+
+        assert await world.store.liveness.renew(worker, world.now, TTL) == claimed.ids[2:]
+
+    async def test_a_retry_that_was_cancelled_need_not_stop(self, world: World) -> None:
+        await world.enqueue(await world.job(), 2)
+        worker = await world.worker()
+        claimed = await world.claimed(worker)
+        await world.finish(worker, claimed, Outcome.FAILED, claimed.ids[:1])
+
+        await world.cancel(claimed.ids[0])
+
+        assert await world.store.liveness.renew(worker, world.now, TTL) == []
+
+    async def test_workers_are_listed_for_an_hour_after_their_loss(self, world: World) -> None:
+        lost, live = await world.worker("lost"), await world.worker("live", ttl=DAY)
+        world.turn(TTL)
+        await world.store.losses.bury_workers(world.now)
+
+        assert [row.id for row in await world.store.insights.workers(world.now + HOUR - 1)] == [lost, live]
+        assert [row.id for row in await world.store.insights.workers(world.now + HOUR)] == [live]
+
+    async def test_a_worker_is_listed_with_how_much_it_runs(self, world: World) -> None:
+        await world.enqueue(await world.job(), 4)
+        worker = await world.worker()
+        claimed = await world.claimed(worker)
+        await world.finish(worker, claimed, Outcome.SUCCEEDED, claimed.ids[:1])
+        await world.finish(worker, claimed, Outcome.FAILED, claimed.ids[1:2])
+
+        (row,) = await world.store.insights.workers(world.now)
+
+        assert row.running == 2
+
+
+class TestShards:
+    async def lease(self, store: Store, shard: int = 5) -> ShardLease:
+        return (await store.leases.shards())[shard]
+
+    async def take(self, store: Store, owner: str, now: int = START, ttl: int = 10 * SECOND, patience: int = MINUTE, epoch: int | None = None) -> int | None:
+        seen = (await self.lease(store)).epoch if epoch is None else epoch
+        return await store.leases.take(5, seen, owner, now, ttl, patience)
+
+    async def test_all_shards_are_there_in_order(self, store: Store) -> None:
+        assert [lease.shard for lease in await store.leases.shards()] == list(range(SHARDS))
+
+    async def test_a_free_shard_is_taken_under_a_new_epoch(self, store: Store) -> None:
+        before = await self.lease(store)
+
+        epoch = await self.take(store, "a")
+
+        assert epoch == before.epoch + 1
+        assert await self.lease(store) == ShardLease(5, epoch, "a", START + 10 * SECOND, START)
+
+    async def test_a_held_shard_is_not_taken(self, store: Store) -> None:
+        await self.take(store, "a")
+
+        assert await self.take(store, "b", now=START + 10 * SECOND - 1) is None
+
+        assert (await self.lease(store)).owner == "a"
+
+    async def test_a_shard_whose_lease_ran_out_is_taken(self, store: Store) -> None:
+        epoch = await self.take(store, "a")
+
+        assert await self.take(store, "b", now=START + 10 * SECOND) == epoch + 1
+
+    async def test_a_shard_whose_owner_shows_no_progress_is_taken(self, store: Store) -> None:
+        await self.take(store, "a", ttl=DAY)
+
+        assert await self.take(store, "b", now=START + MINUTE - 1) is None
+        assert await self.take(store, "b", now=START + MINUTE) is not None
+
+    async def test_who_read_an_old_epoch_was_too_slow(self, store: Store) -> None:
+        old = (await self.lease(store)).epoch
+        await self.take(store, "a")
+
+        assert await self.take(store, "b", now=START + HOUR, epoch=old) is None
+
+    async def test_of_many_that_take_one_shard_one_gets_it(self, store: Store) -> None:
+        seen = (await self.lease(store)).epoch
+
+        epochs = await asyncio.gather(*(self.take(store, f"owner-{nth}", epoch=seen) for nth in range(8)))
+
+        assert [epoch for epoch in epochs if epoch is not None] == [seen + 1]
+
+    async def test_epochs_strictly_grow(self, store: Store) -> None:
+        epochs = [await self.take(store, f"owner-{nth}", now=START + nth * HOUR) for nth in range(5)]
+
+        assert epochs == sorted(set(epochs))
+
+    async def test_an_owner_holds_on(self, store: Store) -> None:
+        epoch = await self.take(store, "a")
+
+        assert await store.leases.renew("a", {5: epoch}, START + SECOND, 10 * SECOND) == [5]
+
+        assert await self.lease(store) == ShardLease(5, epoch, "a", START + 11 * SECOND, START + SECOND)
+
+    async def test_who_was_replaced_holds_on_to_nothing(self, store: Store) -> None:
+        old = await self.take(store, "a")
+        await self.take(store, "b", now=START + MINUTE)
+        before = await self.lease(store)
+
+        assert await store.leases.renew("a", {5: old}, START + MINUTE, DAY) == []
+        assert await store.leases.renew("a", {}, START + MINUTE, DAY) == []
+        await store.leases.release("a", {5: old}, START + MINUTE)
+
+        assert await self.lease(store) == before
+
+    async def test_a_released_shard_is_free_at_once_and_its_epoch_stays(self, store: Store) -> None:
+        epoch = await self.take(store, "a", ttl=DAY)
+
+        await store.leases.release("a", {5: epoch}, START)
+
+        assert (await self.lease(store)).owner is None
+        assert await self.take(store, "b", now=START) == epoch + 1
+
+    async def test_live_dispatchers_know_one_another(self, store: Store) -> None:
+        assert await store.leases.announce_dispatcher("b", START, MINUTE) == ["b"]
+        assert await store.leases.announce_dispatcher("a", START, HOUR) == ["a", "b"]
+        assert await store.leases.announce_dispatcher("a", START + MINUTE, HOUR) == ["a"]
+
+        await store.leases.release("a", {}, START)
+
+        assert await store.leases.announce_dispatcher("c", START, HOUR) == ["b", "c"]

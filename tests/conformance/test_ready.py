@@ -1,0 +1,188 @@
+"""Where workers take work."""
+
+from __future__ import annotations
+
+import asyncio
+
+from duly.domain.fairness import Ask
+from duly.domain.instants import HOUR, MINUTE, SECOND
+from duly.domain.lifecycle import Outcome, State
+from tests.conformance.world import START, TTL, World
+
+
+class TestClaim:
+    async def test_a_claim_carries_what_a_worker_needs(self, world: World) -> None:
+        job = await world.job(payload='{"from":"version"}')
+        own, plain = world.new_executions(job, 1, payload='{"n":1}')[0], world.new_executions(job, 1)[0]
+        await world.store.intake.enqueue([own, plain], world.now)
+
+        claimed = await world.claimed(await world.worker())
+
+        found = dict(zip(claimed.ids, claimed.payloads, strict=True))
+        # None means the version's payload: the worker keeps versions, so it is not sent with each execution.
+        assert found == {own.id: {"n": 1}, plain.id: None}
+        assert claimed.attempts == [1, 1]
+        assert claimed.failures == [0, 0]
+        assert claimed.job_versions == [job.version.number] * 2
+        assert claimed.due_ats == [START] * 2
+        assert claimed.holds_place == [False, False]
+
+    async def test_the_best_ranked_go_first(self, world: World) -> None:
+        job = await world.job()
+        ids = []
+        for nth in (3, 1, 2):
+            early = World(world.engine, now=START - nth * SECOND, seed=nth)
+            ids.append((await early.enqueue(job))[0])
+
+        first, rest = await world.claimed(await world.worker(), 1), await world.claimed(await world.worker(), 5)
+
+        assert first.ids == [ids[0]]
+        assert sorted(rest.ids) == sorted(ids[1:])
+
+    async def test_of_equal_rank_the_older_id_goes_first(self, world: World) -> None:
+        ids = await world.enqueue(await world.job(), 4)
+        worker = await world.worker()
+
+        assert [(await world.claimed(worker, 1)).ids[0] for _ in ids] == ids
+
+    async def test_a_quota_bounds_each_ask(self, world: World) -> None:
+        a, b = await world.job(), await world.job(pool="other")
+        await world.enqueue(a, 5)
+        await world.enqueue(b, 5)
+
+        claimed = await world.claimed(await world.worker(), 2, of=[a, b])
+
+        assert len(claimed.ids) == 4
+
+    async def test_only_what_is_asked_for_is_taken(self, world: World) -> None:
+        await world.add_tenant(2)
+        mine, pool, theirs = await world.job(), await world.job(pool="other"), await world.job(tenant=2)
+        (id,) = await world.enqueue(mine)
+        await world.enqueue(pool)
+        await world.enqueue(theirs)
+
+        claimed = await world.claimed(await world.worker(), of=[mine])
+
+        assert claimed.ids == [id]
+        assert await world.claim(await world.worker(), of=[mine]) is None
+
+    async def test_two_workers_share_nothing(self, world: World) -> None:
+        job = await world.job()
+        ids = await world.enqueue(job, 60)
+        workers = [await world.worker() for _ in range(6)]
+
+        claims = await asyncio.gather(*(world.claim(worker, 10, of=[job]) for worker in workers))
+
+        taken = [id for claimed in claims if claimed is not None for id in claimed.ids]
+        assert sorted(taken) == sorted(set(taken))
+        assert set(taken) <= set(ids)
+
+    async def test_every_lease_is_newer_than_those_before(self, world: World) -> None:
+        job = await world.job()
+        await world.enqueue(job, 3)
+        worker = await world.worker()
+
+        leases = []
+        for _ in range(3):
+            claimed = await world.claimed(worker, 1)
+            leases.append(claimed.lease)
+            await world.finish(worker, claimed)
+
+        assert leases == sorted(set(leases))
+
+    async def test_nothing_ready_is_no_lease(self, world: World) -> None:
+        job = await world.job()
+        worker = await world.worker()
+
+        assert await world.claim(worker, of=[job]) is None
+        assert await world.store.ready.claim(worker, [], world.now) is None
+
+        assert await world.store.ready.held_by(worker) == []
+
+    async def test_an_ask_that_comes_twice_takes_each_once(self, world: World) -> None:
+        job = await world.job()
+        await world.enqueue(job, 3)
+        ask = Ask(job.version.route, 1, 2)
+
+        claimed = await world.store.ready.claim(await world.worker(), [ask, ask], world.now)
+
+        assert len(claimed.ids) == len(set(claimed.ids))
+
+    async def test_a_worker_past_its_time_claims_nothing(self, world: World) -> None:
+        job = await world.job()
+        (id,) = await world.enqueue(job)
+        worker = await world.worker()
+        world.turn(TTL)
+
+        assert await world.claim(worker, of=[job]) is None
+
+        assert await world.state(id) is State.PENDING
+
+    async def test_a_buried_retired_or_unknown_worker_claims_nothing(self, world: World) -> None:
+        job = await world.job()
+        await world.enqueue(job)
+        retired, buried = await world.worker(), await world.worker()
+        await world.store.liveness.retire(retired, world.now)
+        await world.store.losses.bury_workers(world.now + HOUR)
+
+        for worker in (retired, buried, 999_999):
+            assert await world.claim(worker, of=[job]) is None
+
+    async def test_an_execution_runs_with_the_payload_of_its_enqueue_after_a_retry(self, world: World) -> None:
+        job = await world.job()
+        await world.enqueue(job, payload='[1,"ü"]')
+        await world.run(Outcome.FAILED)
+        world.turn(MINUTE)
+        await world.promote()
+
+        claimed = await world.claimed(await world.worker())
+
+        assert (claimed.payloads, claimed.attempts, claimed.failures) == ([[1, "ü"]], [2], [1])
+
+
+class TestWork:
+    async def test_each_tenant_with_work_is_named_with_its_head_and_depth(self, world: World) -> None:
+        await world.add_tenant(2, weight=7)
+        mine, theirs = await world.job(), await world.job(tenant=2)
+        await world.enqueue(mine, 3)
+        world.turn(SECOND)
+        await world.enqueue(mine, 2)
+        await world.enqueue(theirs, 1)
+
+        work = await world.store.ready.work([mine.version.route], 4)
+
+        assert {(item.tenant, item.weight, item.head, item.depth) for item in work} == {(1, 100, START, 4), (2, 7, START + SECOND, 1)}
+
+    async def test_only_the_asked_routes_are_looked_at(self, world: World) -> None:
+        here, there = await world.job(), await world.job(pool="other")
+        await world.enqueue(there)
+
+        assert await world.store.ready.work([here.version.route], 10) == []
+        (found,) = await world.store.ready.work([here.version.route, there.version.route], 10)
+        assert found.route == there.version.route
+        assert await world.store.ready.work([], 10) == []
+
+
+class TestHeldBy:
+    async def test_a_claim_whose_answer_was_lost_is_found(self, world: World) -> None:
+        await world.enqueue(await world.job(), 3, payload='{"n":1}')
+        worker = await world.worker()
+        lost_answer = await world.claimed(worker)
+
+        (held,) = await world.store.ready.held_by(worker)
+
+        assert (held.lease, sorted(held.ids)) == (lost_answer.lease, sorted(lost_answer.ids))
+        assert (held.attempts, held.failures, held.payloads) == ([1] * 3, [0] * 3, [{"n": 1}] * 3)
+        assert (held.job_versions, held.due_ats, held.holds_place) == (lost_answer.job_versions, lost_answer.due_ats, lost_answer.holds_place)
+
+    async def test_what_has_ended_is_held_no_more(self, world: World) -> None:
+        await world.enqueue(await world.job(), 4)
+        worker, other = await world.worker(), await world.worker()
+        claimed = await world.claimed(worker)
+        for id, outcome in zip(claimed.ids, (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.RELEASED), strict=False):
+            await world.finish(worker, claimed, outcome, [id])
+
+        (held,) = await world.store.ready.held_by(worker)
+
+        assert held.ids == [claimed.ids[3]]
+        assert await world.store.ready.held_by(other) == []

@@ -1,0 +1,65 @@
+"""Who owns which shard."""
+
+from __future__ import annotations
+
+from duly.domain.shards import SHARDS
+from duly.roles.ownership import Ownership, OwnershipSettings
+from tests.roles.conftest import World
+
+
+def _ownership(world: World, name: str) -> Ownership:
+    return Ownership(name, world.store.leases, world.clock, OwnershipSettings())
+
+
+async def test_one_dispatcher_owns_everything(world: World) -> None:
+    only = _ownership(world, "d1")
+
+    await only.refresh(world.clock.now())
+
+    assert sorted(only.epochs()) == list(range(SHARDS))
+
+
+async def test_a_second_dispatcher_gets_its_share_and_nothing_is_owned_twice(world: World) -> None:
+    first, second = _ownership(world, "d1"), _ownership(world, "d2")
+    await first.refresh(world.clock.now())
+
+    for _ in range(4):
+        world.clock.turn(2)
+        await second.refresh(world.clock.now())
+        await first.refresh(world.clock.now())
+
+    assert not first.epochs().keys() & second.epochs().keys()
+    assert len(first.epochs()) + len(second.epochs()) == SHARDS
+    assert min(len(first.epochs()), len(second.epochs())) > SHARDS // 4
+
+
+async def test_a_dispatcher_that_leaves_hands_over_at_once(world: World) -> None:
+    first, second = _ownership(world, "d1"), _ownership(world, "d2")
+    await first.refresh(world.clock.now())
+    await first.leave(world.clock.now())
+
+    await second.refresh(world.clock.now())
+
+    assert len(second.epochs()) == SHARDS
+    assert first.epochs() == {}
+
+
+async def test_a_dead_dispatcher_s_shards_are_taken_under_higher_epochs(world: World) -> None:
+    dead, heir = _ownership(world, "d1"), _ownership(world, "d2")
+    await dead.refresh(world.clock.now())
+    before = dict(dead.epochs())
+
+    world.clock.turn(7)
+    await heir.refresh(world.clock.now())
+
+    assert len(heir.epochs()) == SHARDS
+    assert all(heir.epochs()[shard] > epoch for shard, epoch in before.items())
+
+
+async def test_a_paused_dispatcher_steps_down_by_its_own_clock(world: World) -> None:
+    paused = _ownership(world, "d1")
+    await paused.refresh(world.clock.now())
+
+    world.clock.uptime += 5_000_001
+
+    assert paused.epochs() == {}
