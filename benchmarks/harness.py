@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 import signal
 import sqlite3
@@ -29,6 +30,7 @@ from tests.services.postgres import Postgres
 
 ACTOR = Actor(DEFAULT_TENANT_NUMBER, DEFAULT_TENANT, Role.ADMIN, "benchmark")
 STORES = ("sqlite", "postgres")
+KEY = "duly_benchmark_key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,9 @@ async def on_demand_job(node: Node, handler: str, name: str | None = None) -> Jo
 @contextlib.contextmanager
 def processes(scratch: Scratch, *commands: Sequence[str], **environment: str) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Real `duly` processes on the store; stopped cleanly at the end."""
-    running = [subprocess.Popen([sys.executable, *(["/tmp/wk.py", *command, *os.environ.get("PROF","").split()] if os.path.exists("/tmp/wk.py") and command[0]=="worker" else ["-m", "duly.cli.main", *command])], env=scratch.environment(**environment)) for command in commands]
+    running = [
+        subprocess.Popen([sys.executable, "-m", "duly.cli.main", *command], env=scratch.environment(**environment), stdout=subprocess.PIPE) for command in commands
+    ]
     try:
         yield running
     finally:
@@ -88,6 +92,16 @@ def processes(scratch: Scratch, *commands: Sequence[str], **environment: str) ->
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=30)
             process.kill()
+
+
+def server_url(process: subprocess.Popen[bytes]) -> tuple[str, int]:
+    """Where a server that was started on port 0 listens, as it says itself."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        found = re.search(rb"http://([0-9.]+):([0-9]+)", line)
+        if found:
+            return found[1].decode(), int(found[2])
+    raise RuntimeError("the server ended before it listened")
 
 
 async def query(scratch: Scratch, sql: str) -> list[tuple[Any, ...]]:

@@ -112,9 +112,9 @@ class TestCancel:
         assert await world.state(id) is State.PENDING
 
     async def test_wishes_that_were_granted_are_forgotten_in_time(self, world: World) -> None:
-        id = await put(world, State.PENDING)
         running = await put(world, State.RUNNING)
-        await world.cancel(id, running)
+        waiting = await put(world, State.PENDING)
+        await world.cancel(running, waiting)
 
         await world.store.losses.reconcile(world.now)
 

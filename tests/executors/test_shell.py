@@ -113,6 +113,16 @@ async def test_a_command_that_is_not_there_is_not_tried_again(handler: Handler) 
     assert "no-such-command" in str(failure)
 
 
+async def test_a_cancel_is_not_swallowed_when_the_command_could_not_start(handler: Handler) -> None:
+    task = asyncio.create_task(handler.run(shell("no-such-command")))
+    await asyncio.sleep(0)
+
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 @pytest.mark.parametrize("argv", [["/etc"], ["/etc/passwd"], ["echo", "a\0b"], ["echo", "x" * 3_000_000]])
 async def test_a_command_that_cannot_run_is_not_tried_again(handler: Handler, argv: list[str]) -> None:
     failure = await failure_of(handler, shell(*argv))

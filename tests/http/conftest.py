@@ -63,8 +63,8 @@ class NotedHints:
     async def wait_ready(self, timeout: float) -> bool:
         return False
 
-    async def wait_due(self, timeout: float) -> Instant | None:
-        return None
+    async def wait_due(self, until: Instant, timeout: float) -> list[Instant]:
+        return []
 
     async def close(self) -> None:
         return None

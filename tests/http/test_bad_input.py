@@ -105,31 +105,31 @@ async def test_a_bad_job_is_refused_by_field_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("body", "headers", "codes"),
     [
-        (b"{", {}, {"DULY-E107"}),
-        (b"{} {}", {}, {"DULY-E107", "DULY-E106"}),
-        (b"nope", {}, {"DULY-E107"}),
-        (b"\xef\xbb\xbf{}", {}, {"DULY-E107"}),
-        (b'{"a": "\xff"}', {}, {"DULY-E107"}),
-        (b'{"payload": NaN}', {}, {"DULY-E107", "DULY-E106"}),
-        (b'{"payload": Infinity}', {}, {"DULY-E107", "DULY-E106"}),
-        (b"[]", {}, {"DULY-E106"}),
-        (b"null", {}, {"DULY-E106"}),
-        (b'"text"', {}, {"DULY-E106"}),
-        (b"1e999", {}, {"DULY-E106", "DULY-E107"}),
-        (b'{"surely not a key": 1}', {}, {"DULY-E106"}),
-        (b'{"payload": "\\u0000"}', {}, {"DULY-E110"}),
-        (b'{"payload": "\\ud800"}', {}, {"DULY-E110"}),
-        (b"[" * 5_000 + b"]" * 5_000, {}, {"DULY-E108"}),
-        (b'{"payload":' * 40 + b"1" + b"}" * 40, {}, {"DULY-E108"}),
-        (b"{}", {"content-type": "text/plain"}, {"DULY-E115"}),
-        (b"{}", {"content-type": ""}, {"DULY-E115"}),
-        (b"{}", {"content-encoding": "gzip"}, {"DULY-E115"}),
-        (b" " * (16 * 1024 * 1024 + 1), {}, {"DULY-E109"}),
+        (b"{", {}, ["DULY-E107"]),
+        (b"{} {}", {}, ["DULY-E107", "DULY-E106"]),
+        (b"nope", {}, ["DULY-E107"]),
+        (b"\xef\xbb\xbf{}", {}, ["DULY-E107"]),
+        (b'{"a": "\xff"}', {}, ["DULY-E107"]),
+        (b'{"payload": NaN}', {}, ["DULY-E107", "DULY-E106"]),
+        (b'{"payload": Infinity}', {}, ["DULY-E107", "DULY-E106"]),
+        (b"[]", {}, ["DULY-E106"]),
+        (b"null", {}, ["DULY-E106"]),
+        (b'"text"', {}, ["DULY-E106"]),
+        (b"1e999", {}, ["DULY-E106", "DULY-E107"]),
+        (b'{"surely not a key": 1}', {}, ["DULY-E106"]),
+        (b'{"payload": "\\u0000"}', {}, ["DULY-E110"]),
+        (b'{"payload": "\\ud800"}', {}, ["DULY-E110"]),
+        (b"[" * 5_000 + b"]" * 5_000, {}, ["DULY-E108"]),
+        (b'{"payload":' * 40 + b"1" + b"}" * 40, {}, ["DULY-E108"]),
+        (b"{}", {"content-type": "text/plain"}, ["DULY-E115"]),
+        (b"{}", {"content-type": ""}, ["DULY-E115"]),
+        (b"{}", {"content-encoding": "gzip"}, ["DULY-E115"]),
+        (b" " * (16 * 1024 * 1024 + 1), {}, ["DULY-E109"]),
     ],
     ids=lambda value: repr(value)[:30],
 )
 async def test_every_route_refuses_bad_bodies(
-    bench: Bench, admin: httpx.AsyncClient, declared: Any, body: bytes, headers: dict[str, str], codes: set[str]
+    bench: Bench, admin: httpx.AsyncClient, declared: Any, body: bytes, headers: dict[str, str], codes: list[str]
 ) -> None:
     job = await bench.job()
     path = declared.path.replace("{jobId}", job).replace("{executionId}", await bench.enqueue(job))
@@ -216,7 +216,7 @@ async def test_a_bad_id_in_a_filter_is_a_bad_id(admin: httpx.AsyncClient, path: 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "with space", "ümlaut", "tab\t"])
 async def test_a_bad_idempotency_key_is_refused(admin: httpx.AsyncClient, key: str) -> None:
-    answer = await admin.post("/v1/jobs", json={"target": ECHO}, headers={"idempotency-key": key.encode()})  # type: ignore[dict-item]
+    answer = await admin.post("/v1/jobs", json={"target": ECHO}, headers={b"idempotency-key": key.encode()})
 
     assert (answer.status_code, answer.json()["code"]) == (422, "DULY-E116")
 

@@ -195,7 +195,9 @@ async def test_malformed_ids_are_malformed_and_foreign_ones_are_not_there(bench:
     answer = await bench.client(ADMIN).post(f"/v1/jobs/{job}/executions")
     run = answer.json()["executionId"]
     path = declared.path.replace("{jobId}", job).replace("{executionId}", run)
-    body = {"target": {"handler": "duly.echo"}} if declared.method == "PUT" else {"executions": [{}]} if "batch" in declared.path else None
+    body: object = (
+        {"target": {"handler": "duly.echo"}} if declared.method == "PUT" else {"executions": [{}]} if "batch" in declared.path else None
+    )
 
     foreign = await bench.client(STRANGER).request(declared.method, path, json=body)
     unknown = await bench.client(ADMIN).request(declared.method, filled(declared.path), json=body)

@@ -91,6 +91,8 @@ class _Shell:
                 await asyncio.wait([starting])
             except asyncio.CancelledError:
                 cancelled = True
+        if cancelled and starting.exception() is not None:
+            raise asyncio.CancelledError
         try:
             return starting.result(), cancelled
         except FileNotFoundError as exc:

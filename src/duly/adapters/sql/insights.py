@@ -49,8 +49,9 @@ class SqlInsights:
         return [execution for execution in found if execution is not None and execution.state is wanted.state]
 
     async def attempts(self, id: ExecutionId) -> list[Attempt]:
-        ended = [attempt_of(row) for row in await self._engine.fetch("attempts", {"id": id})]
+        # The running one first: should it end between the two reads, it is in both, never in neither.
         running = [attempt_of(row) for row in await self._engine.fetch("running_attempt", {"id": id})]
+        ended = [attempt_of(row) for row in await self._engine.fetch("attempts", {"id": id})]
         known = {attempt.attempt for attempt in ended}
         return ended + [attempt for attempt in running if attempt.attempt not in known]
 

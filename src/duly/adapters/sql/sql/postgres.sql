@@ -388,22 +388,32 @@ SELECT route, tenant, rank, id, attempt, 0 FROM unblocked
 RETURNING route;
 
 -- name: append_logs
--- Only under leases that this worker still holds.
+-- Only under leases that this worker still holds, and numbered in the order they came, whatever the join does.
 WITH held AS MATERIALIZED (
     SELECT lease_id, ids FROM leases WHERE lease_id = ANY (:held::bigint[]) AND worker = :worker::bigint ORDER BY lease_id FOR SHARE
 )
 INSERT INTO logs (id, attempt, at, level, message, fields)
 SELECT f.id, f.attempt, f.at, f.level, f.message, f.fields
 FROM unnest(:leases::bigint[], :ids::uuid[], :attempts::smallint[], :ats::bigint[], :levels::text[], :messages::text[], :fields::json[])
-     AS f (lease_id, id, attempt, at, level, message, fields)
+     WITH ORDINALITY AS f (lease_id, id, attempt, at, level, message, fields, nth)
 JOIN held h ON h.lease_id = f.lease_id AND f.id = ANY (h.ids)
+ORDER BY f.nth
 RETURNING seq;
 
 -- ---------------------------------------------------------------- liveness and loss
 
 -- name: cancels_of_worker
-SELECT c.id FROM cancels c
-WHERE EXISTS (SELECT FROM leases l WHERE l.worker = :worker::bigint AND c.id = ANY (l.ids));
+-- From the few wishes to the leases; what has ended keeps its id in the lease until that is closed.
+SELECT c.id
+FROM cancels c
+CROSS JOIN LATERAL (
+    SELECT m.attempt
+    FROM leases l
+    CROSS JOIN LATERAL unnest(l.ids, l.attempts) AS m (id, attempt)
+    WHERE l.worker = :worker::bigint AND c.id = ANY (l.ids) AND m.id = c.id
+) held
+WHERE NOT EXISTS (SELECT FROM outcomes o WHERE o.id = c.id)
+  AND NOT EXISTS (SELECT FROM attempts a WHERE a.id = c.id AND a.attempt = held.attempt);
 
 -- name: lost_leases
 -- Sweep, statement 1 of 3, one transaction. A lease that a finish holds at this moment is left for the next round.
