@@ -41,17 +41,23 @@ async def partitions(world: World) -> set[str]:
     return {row["relname"] for row in rows}
 
 
-@pytest.fixture(params=["partitioned", "in the default partition"])
+@pytest.fixture
 async def old_world(request: pytest.FixtureRequest, world: World) -> World:
     """A world that has partitions for its days, or whose pruner came too late to make them."""
     if request.param == "partitioned":
         await world.store.retention.prepare(world.now, 3 * DAY)
-    elif world.engine.name == "sqlite":
-        pytest.skip("SQLite has no partitions")
     return world
 
 
+everywhere = pytest.mark.parametrize(
+    ("engine", "old_world"),
+    [("sqlite", "whole"), ("sqlite-inline", "whole"), ("postgres", "partitioned"), ("postgres", "in the default partition")],
+    indirect=True,
+)
+
+
 class TestPrune:
+    @everywhere
     async def test_old_finished_executions_go_with_all_that_is_theirs(self, old_world: World) -> None:
         world = old_world
         job = await world.job()
@@ -71,6 +77,7 @@ class TestPrune:
         for table in ("logs", "attempts", "cancels"):
             assert await raw(world.engine, f"SELECT id FROM {table}") == []
 
+    @everywhere
     async def test_whatever_is_not_final_stays_however_old(self, old_world: World) -> None:
         world = old_world
         job = await world.job()
@@ -90,6 +97,7 @@ class TestPrune:
         await world.promote()
         assert set(await world.run()) == {*ready, *retrying}
 
+    @everywhere
     async def test_what_survived_its_day_can_still_finish_and_go(self, old_world: World) -> None:
         world = old_world
         (id,) = await world.enqueue(await world.job())
@@ -105,6 +113,7 @@ class TestPrune:
         await prune(world, world.now - DAY)
         assert await kept(world) == set()
 
+    @everywhere
     async def test_what_ended_lately_stays_however_old_it_is(self, old_world: World) -> None:
         world = old_world
         (id,) = await world.enqueue(await world.job(), due_in=20 * DAY)
@@ -123,6 +132,7 @@ class TestPrune:
         await prune(world, world.now - DAY)
         assert await kept(world) == set()
 
+    @everywhere
     async def test_pruning_nothing_is_done_at_once(self, old_world: World) -> None:
         world = old_world
         ids = await world.enqueue(await world.job(), 2)
@@ -154,6 +164,7 @@ class TestPrune:
         assert [row["id"] for row in await raw(world.engine, "SELECT id FROM workers")] == [holder]
         assert gone != holder
 
+    @everywhere
     async def test_concurrent_pruners_do_no_harm(self, old_world: World) -> None:
         world = old_world
         job = await world.job()
@@ -167,12 +178,8 @@ class TestPrune:
         assert await kept(world) == set(live)
 
 
+@pytest.mark.parametrize("engine", ["postgres"], indirect=True)
 class TestPartitions:
-    @pytest.fixture(autouse=True)
-    def only_on_postgres(self, world: World) -> None:
-        if world.engine.name != "postgres":
-            pytest.skip("SQLite has no partitions")
-
     async def test_days_ahead_are_made_once(self, world: World) -> None:
         assert await world.store.retention.prepare(world.now, 2 * DAY) == 9
 

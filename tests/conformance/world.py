@@ -34,20 +34,32 @@ NOW_OR_LATER = 1 << 30
 RETRIES = RetryPolicy(max_attempts=3, backoff=Backoff.FIXED, initial_delay=10 * SECOND, jitter=0.0, max_losses=3)
 
 
+class Clock:
+    """One time for all who share it."""
+
+    def __init__(self, now: Instant = START) -> None:
+        self.now = now
+
+
 class World:
     """A store, its clock, and the epochs under which this dispatcher holds every shard."""
 
-    def __init__(self, engine: Engine, now: Instant = START, seed: int = 1) -> None:
+    def __init__(self, engine: Engine, now: Instant = START, seed: int = 1, clock: Clock | None = None) -> None:
         self.engine = engine
         self.store = store_on(engine)
-        self.now = now
+        self.clock = clock or Clock(now)
         self.epochs: dict[int, int] = {}
         self.chance = random.Random(seed)
         self._numbers = itertools.count(1)
+        self._versions: dict[int, JobVersion] = {}
+
+    @property
+    def now(self) -> Instant:
+        return self.clock.now
 
     def turn(self, by: Micros) -> Instant:
         """Turn the clock on."""
-        self.now += by
+        self.clock.now += by
         return self.now
 
     def ids(self, count: int) -> list[UUID]:
@@ -184,7 +196,9 @@ class World:
         return claimed
 
     async def version(self, number: int) -> JobVersion:
-        return (await self.store.definitions.versions([number]))[number]
+        if number not in self._versions:
+            self._versions |= await self.store.definitions.versions([number])
+        return self._versions[number]
 
     async def ended(self, claimed: Claimed, outcome: Outcome, only: Iterable[ExecutionId] | None = None, **changes: Any) -> list[Finished]:
         """How the worker reports the claimed executions when each ends so; decided as a worker decides."""

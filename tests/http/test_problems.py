@@ -16,6 +16,7 @@ from duly.wire.jobs import JobBatchShape, JobShape
 def refused(body: bytes, kind: type = JobShape) -> Invalid:
     with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)) as caught:
         msgspec.json.decode(body, type=kind)
+    assert isinstance(caught.value, (msgspec.DecodeError, UnicodeDecodeError))
     return refusal(caught.value)
 
 

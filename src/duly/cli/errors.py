@@ -1,7 +1,7 @@
 """Errors in words: what, why, how to go on; and the exit code of each kind.
 
-    0 ok · 1 failure · 2 usage · 3 not found · 4 not allowed · 5 conflict
-    6 server unreachable · 7 wait timed out · 8 the run failed (--exit-status) · 130 interrupted
+0 ok · 1 failure · 2 usage · 3 not found · 4 not allowed · 5 conflict
+6 server unreachable · 7 wait timed out · 8 the run failed (--exit-status) · 130 interrupted
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # The reader has seen enough (`duly run list | head`); the interpreter must not complain at its exit.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         return 0
 
 
@@ -107,9 +107,7 @@ def _tree(name: str) -> Tree:
 
     if name not in MODULES:
         what = "option" if name.startswith("-") else "command"
-        raise Invalid(
-            "DULY-E604", f"There is no {what} {name!r}.", hint=did_you_mean(name, MODULES) or "`duly --help` shows all commands."
-        )
+        raise Invalid("DULY-E604", f"There is no {what} {name!r}.", hint=did_you_mean(name, MODULES) or "`duly --help` shows all commands.")
     tree: Tree = import_module(f"duly.cli.{MODULES[name]}").COMMANDS[name]
     return tree
 

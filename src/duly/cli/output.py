@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 
@@ -33,7 +34,8 @@ STATES = {
     "COMPLETED": ("✓", "completed", GREY),
 }
 
-_colours_off = False
+# False once --no-color was given.
+colours: ContextVar[bool] = ContextVar("colours", default=True)
 
 
 class Column(NamedTuple, Generic[T]):
@@ -49,8 +51,8 @@ class Output:
     """How one command prints, by its options and by where its output goes."""
 
     def __init__(self, output: str | None = None, *, quiet: bool = False, no_color: bool = False) -> None:
-        global _colours_off
-        _colours_off = _colours_off or no_color
+        if no_color:
+            colours.set(False)
         self.format = output or ("table" if sys.stdout.isatty() else "tsv")
         self.quiet = quiet
 
@@ -109,7 +111,7 @@ def of(arguments: Any) -> Output:
 def paint(text: str, colour: str | None, stream: TextIO | None = None) -> str:
     """The text in a colour, where that is wanted and can be seen."""
     where = sys.stdout if stream is None else stream
-    if colour is None or _colours_off or not where.isatty() or not config.wants_colour():
+    if colour is None or not colours.get() or not where.isatty() or not config.wants_colour():
         return text
     return f"\x1b[{colour}m{text}\x1b[0m"
 
@@ -173,7 +175,7 @@ def moment(text: str | None) -> str | None:
 
 def today(text: str) -> str:
     """The time of day in this machine's zone, with the date when it is another day's."""
-    at = datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone()
+    at = datetime.fromisoformat(text).astimezone()
     return f"{at:%H:%M:%S}" if at.date() == datetime.now(UTC).astimezone().date() else f"{at:%Y-%m-%d %H:%M:%S}"
 
 

@@ -256,46 +256,53 @@ CREATE FUNCTION duly_partition_suffix(at_us bigint) RETURNS text LANGUAGE sql IM
     SELECT to_char(to_timestamp(at_us / 1000000.0) AT TIME ZONE 'UTC', 'YYYYMMDD')
 $$;
 
--- The partitions of one day for the three histories. Idempotent; returns how many were made. A day whose rows already
--- stand in the default partition keeps them there: moving them is not worth a lock on the history.
+-- The partitions of one day for the three histories: all or none, so that a day is dropped as a whole. Idempotent; returns how
+-- many were made. A day whose rows already stand in the default partition keeps them there: moving them is not worth a lock on
+-- the history.
 CREATE FUNCTION duly_create_partitions(from_us bigint, to_us bigint) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
     parent text;
     child  text;
     made   integer := 0;
 BEGIN
+    PERFORM pg_advisory_xact_lock(3860);                          -- one pruner at a time
     FOREACH parent IN ARRAY ARRAY['executions', 'outcomes', 'attempts'] LOOP
         child := format('%s_%s', parent, duly_partition_suffix(from_us));
         IF to_regclass(child) IS NULL THEN
-            BEGIN
-                EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)', child, parent, duly_id_floor(from_us), duly_id_floor(to_us));
-                made := made + 1;
-            EXCEPTION WHEN check_violation OR duplicate_table THEN
-                NULL;
-            END;
+            EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)', child, parent, duly_id_floor(from_us), duly_id_floor(to_us));
+            made := made + 1;
         END IF;
     END LOOP;
     RETURN made;
+EXCEPTION WHEN check_violation THEN
+    RETURN 0;
 END $$;
 
--- Retention: drops the partitions of one day, after what is still live in it has moved to the default partition.
--- Returns how many headers were kept, or NULL when there is no such day.
-CREATE FUNCTION duly_drop_partitions(from_us bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+-- Retention: drops the partitions of one day, after what is still live in it, or ended since `before_us`, has moved to the
+-- default partition. Returns how many headers were kept, or NULL when there is no such day.
+CREATE FUNCTION duly_drop_partitions(from_us bigint, before_us bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     suffix text := duly_partition_suffix(from_us);
-    kept   bigint;
+    headers text := 'executions_' || suffix;
+    tries   text := 'attempts_' || suffix;
+    ends    text := 'outcomes_' || suffix;
+    kept    bigint;
 BEGIN
-    IF to_regclass('executions_' || suffix) IS NULL OR to_regclass('outcomes_' || suffix) IS NULL OR to_regclass('attempts_' || suffix) IS NULL THEN
+    PERFORM pg_advisory_xact_lock(3860);
+    IF to_regclass(headers) IS NULL THEN
         RETURN NULL;
     END IF;
-    EXECUTE format('ALTER TABLE executions DETACH PARTITION %I', 'executions_' || suffix);
-    EXECUTE format('ALTER TABLE attempts DETACH PARTITION %I', 'attempts_' || suffix);
-    EXECUTE format('ALTER TABLE outcomes DETACH PARTITION %I', 'outcomes_' || suffix);
-    EXECUTE format('INSERT INTO attempts SELECT a.* FROM %I a WHERE NOT EXISTS (SELECT FROM %I o WHERE o.id = a.id)', 'attempts_' || suffix, 'outcomes_' || suffix);
-    EXECUTE format('INSERT INTO executions SELECT e.* FROM %I e WHERE NOT EXISTS (SELECT FROM %I o WHERE o.id = e.id)', 'executions_' || suffix, 'outcomes_' || suffix);
+    EXECUTE format('ALTER TABLE executions DETACH PARTITION %I', headers);
+    EXECUTE format('ALTER TABLE attempts DETACH PARTITION %I', tries);
+    EXECUTE format('ALTER TABLE outcomes DETACH PARTITION %I', ends);
+    EXECUTE format('INSERT INTO attempts SELECT a.* FROM %I a WHERE NOT EXISTS (SELECT FROM %I o WHERE o.id = a.id AND o.finished_at < $1)', tries, ends)
+        USING before_us;
+    EXECUTE format('INSERT INTO executions SELECT e.* FROM %I e WHERE NOT EXISTS (SELECT FROM %I o WHERE o.id = e.id AND o.finished_at < $1)', headers, ends)
+        USING before_us;
     GET DIAGNOSTICS kept = ROW_COUNT;
-    EXECUTE format('DELETE FROM logs l USING %I o WHERE o.id = l.id', 'outcomes_' || suffix);
-    EXECUTE format('DROP TABLE %I, %I, %I', 'executions_' || suffix, 'attempts_' || suffix, 'outcomes_' || suffix);
+    EXECUTE format('INSERT INTO outcomes SELECT o.* FROM %I o WHERE o.finished_at >= $1', ends) USING before_us;
+    EXECUTE format('DELETE FROM logs l USING %I o WHERE o.id = l.id AND o.finished_at < $1', ends) USING before_us;
+    EXECUTE format('DROP TABLE %I, %I, %I', headers, tries, ends);
     RETURN kept;
 END $$;
 

@@ -113,13 +113,15 @@ class PostgresRetention:
         return made
 
     async def prune(self, before: Instant, now: Instant, limit: int) -> int:
+        # While the outcome still says that the wish is settled.
+        await self._engine.fetch("stale_cancels", {})
         await self._engine.fetch("drop_expired_keys", {"now": now})
         await self._engine.fetch("drop_workers", {"long_ago": before})
         oldest = one(await self._engine.fetch("oldest_partition", {}))["day"]
         if oldest is not None:
             start = from_datetime(datetime.strptime(oldest, "%Y%m%d").replace(tzinfo=UTC))
             if start + DAY <= before:
-                await self._engine.fetch("drop_partitions", {"from_us": start})
+                await self._engine.fetch("drop_partitions", {"from_us": start, "before_us": before})
                 return 1
         params = {"before": id_floor(before), "finished_before": before, "quota": limit}
         return int(one(await self._engine.fetch("drop_old_from_default", params))["n"])

@@ -566,7 +566,7 @@ FROM workers w WHERE w.lost_at IS NULL OR w.lost_at > :lost_since ORDER BY w.id;
 SELECT duly_create_partitions(:from_us::bigint, :to_us::bigint) AS made;
 
 -- name: drop_partitions
-SELECT duly_drop_partitions(:from_us::bigint) AS kept;
+SELECT duly_drop_partitions(:from_us::bigint, :before_us::bigint) AS kept;
 
 -- name: oldest_partition
 -- The first day that still has a partition, as the suffix of its name.

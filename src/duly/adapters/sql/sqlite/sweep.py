@@ -125,6 +125,8 @@ class SqliteRetention:
     async def prune(self, before: Instant, now: Instant, limit: int) -> int:
         def action() -> Action[int]:
             old = [{"id": row["id"]} for row in (yield Call("old_finished", {"before": id_floor(before), "finished_before": before, "quota": limit}))]
+            # While the outcome still says that the wish is settled.
+            yield Call("stale_cancels", {})
             for name in ("drop_logs", "drop_attempts", "drop_execution", "drop_outcome"):
                 yield Many(name, old)
             yield Call("drop_expired_keys", {"now": now})

@@ -1,0 +1,225 @@
+"""The long-running commands: `up`, `server`, `worker`, and `scheduler` and `api` as short forms of `server`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from duly import config
+from duly.cli import journal
+from duly.cli.errors import OK
+from duly.cli.parsing import Arguments, Command, Parser
+from duly.domain.errors import Invalid
+
+if TYPE_CHECKING:
+    from duly.compose import Service
+    from duly.sdk.app import App
+
+SERVER_ROLES = ("api", "dispatcher", "sweeper", "pruner")
+SCHEDULER_ROLES = ("dispatcher", "sweeper", "pruner")
+
+
+# ---------------------------------------------------------------- options
+
+
+def store_options(parser: Parser) -> None:
+    """Where the state is."""
+    parser.add_argument("--store", metavar="URL", help="sqlite:///file.db or postgresql://…; DULY_STORE otherwise")
+    parser.add_argument("--home", metavar="DIR", help="the state directory; DULY_HOME otherwise, or .duly")
+
+
+def process_options(parser: Parser) -> None:
+    """What every long-running process takes."""
+    store_options(parser)
+    parser.add_argument("--grace", metavar="TIME", help="how long running work may take to end at a stop, such as 20s")
+    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), help="how much is logged to standard error")
+    parser.add_argument("--brief", action="store_true", help="say in one line what was started")
+
+
+def api_options(parser: Parser) -> None:
+    """Where the API listens."""
+    parser.add_argument("--host", help="the address to listen on; DULY_HOST otherwise, or 127.0.0.1")
+    parser.add_argument("--port", metavar="N", type=_whole, help="the port to listen on, 0 for a free one; DULY_PORT otherwise, or 3859")
+
+
+def worker_options(parser: Parser) -> None:
+    """What a worker offers."""
+    parser.add_argument("app", metavar="APP", nargs="?", help="the application whose jobs to run: module:attribute, such as shop.jobs:app")
+    parser.add_argument("--pool", help="the pool to serve; DULY_POOL otherwise, or default")
+    parser.add_argument("--label", metavar="K=V", action="append", help="a label to offer, such as region=eu or gpu; may be repeated")
+    parser.add_argument("--slots", metavar="N", type=_whole, help="how many executions to run at once")
+    parser.add_argument("--processes", metavar="N", type=_whole, help='child processes for jobs with executor="process"; one per core')
+    parser.add_argument("--shell", "--allow-shell", action="store_true", help="run shell jobs of this pool; off unless it is asked for")
+
+
+def up_options(parser: Parser) -> None:
+    """Everything in one process."""
+    worker_options(parser)
+    api_options(parser)
+    process_options(parser)
+    parser.add_argument("--no-worker", action="store_true", help="every role but the worker")
+
+
+def _configure_server(parser: Parser) -> None:
+    parser.add_argument("--roles", metavar="LIST", help=f"which of {','.join(SERVER_ROLES)}; all of them otherwise")
+    api_options(parser)
+    process_options(parser)
+
+
+def _configure_api(parser: Parser) -> None:
+    api_options(parser)
+    process_options(parser)
+
+
+def _configure_worker(parser: Parser) -> None:
+    worker_options(parser)
+    process_options(parser)
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 100_000:
+        raise ValueError(text)
+    return int(text)
+
+
+# argparse names the reader in its message: "invalid whole number value".
+_whole.__name__ = "whole number"
+
+
+# ---------------------------------------------------------------- commands
+
+
+def _up(arguments: Arguments) -> int:
+    roles = SERVER_ROLES if arguments.no_worker else (*SERVER_ROLES, "worker")
+    return _serve(arguments, roles)
+
+
+def _server(arguments: Arguments) -> int:
+    return _serve(arguments, SERVER_ROLES if arguments.roles is None else _roles(arguments.roles))
+
+
+def _scheduler(arguments: Arguments) -> int:
+    return _serve(arguments, SCHEDULER_ROLES)
+
+
+def _api(arguments: Arguments) -> int:
+    return _serve(arguments, ("api",))
+
+
+def _worker(arguments: Arguments) -> int:
+    return _serve(arguments, ("worker",))
+
+
+def _roles(text: str) -> tuple[str, ...]:
+    wanted = [word.strip() for word in text.split(",") if word.strip()]
+    for role in wanted:
+        if role not in SERVER_ROLES:
+            hint = "A worker is started with `duly worker`." if role == "worker" else f"There are {', '.join(SERVER_ROLES)}."
+            raise Invalid("DULY-E604", f"There is no role {role!r}.", field="--roles", hint=hint)
+    if not wanted:
+        raise Invalid("DULY-E604", "names no role.", field="--roles", hint=f"There are {', '.join(SERVER_ROLES)}.")
+    return tuple(role for role in SERVER_ROLES if role in wanted)
+
+
+def settings_of(arguments: Arguments, app_store: str | None = None) -> config.Settings:
+    """Flags over the application's own store over the environment over the defaults."""
+    given = vars(arguments)
+    names = ("home", "host", "port", "pool", "slots", "processes", "log_level")
+    flags = {name: given.get(name) for name in names}
+    flags["store"] = given.get("store") or app_store
+    if given.get("label"):
+        flags["labels"] = {key: value for key, _, value in (label.partition("=") for label in given["label"])}
+    if given.get("grace") is not None:
+        from duly.domain.durations import parse_duration
+
+        flags["grace"] = parse_duration(given["grace"], field="--grace")
+    settings = config.load(**flags)
+    if given.get("shell") and settings.pool not in settings.shell_pools:
+        settings = replace(settings, shell_pools=(*settings.shell_pools, settings.pool))
+    return settings
+
+
+def _serve(arguments: Arguments, roles: Sequence[str]) -> int:
+    """Run roles until a signal, then leave without waiting for threads that nothing can stop."""
+    reference: str | None = getattr(arguments, "app", None)
+    app: App | None = None
+    if reference is not None:
+        from duly.cli import application
+
+        if "worker" not in roles:
+            raise Invalid("DULY-E604", "An application needs a worker.", hint="Leave out --no-worker, or the application.")
+        app = application.load(reference)
+    settings = settings_of(arguments, None if app is None else app.store)
+    journal.set_up(settings)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_run(settings, roles, app, reference, arguments.brief))
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        # A handler in a thread that ignores its deadline would hold the interpreter's exit. Its execution was given
+        # back, and the fence refuses whatever it still writes.
+        os._exit(OK)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+async def _run(settings: config.Settings, roles: Sequence[str], app: App | None, reference: str | None, brief: bool) -> None:
+    from duly import compose
+    from duly.cli import welcome
+
+    node = await compose.open_node(settings)
+    try:
+        new_key = await compose.bootstrap_key(node) if "api" in roles else None
+        stop = asyncio.Event()
+        _stop_on_signals(stop, welcome.farewell(roles, settings))
+        say = welcome.brief if brief else welcome.say
+
+        def started(service: Service) -> None:
+            say(service, reference)
+
+        await compose.Service(node, roles, app, reference, new_key).run(stop, started)
+    finally:
+        await node.close()
+    print("Stopped.", file=sys.stderr, flush=True)
+
+
+def _stop_on_signals(stop: asyncio.Event, farewell: str) -> None:
+    """The first signal asks for an orderly end, the second one does not ask."""
+
+    def on_signal(number: signal.Signals) -> None:
+        if stop.is_set():
+            logging.shutdown()
+            os._exit(128 + number)
+        print(f"\n{farewell}" if number is signal.SIGINT else farewell, file=sys.stderr, flush=True)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal, number)
+
+
+_EXAMPLES = """
+examples:
+  duly up                          a server and a worker on a SQLite file in .duly
+  duly up shop.jobs:app            the same, with the jobs that your code declares
+  duly up --port 0 --shell         a free port; shell jobs allowed
+"""
+
+COMMANDS = {
+    "up": Command("Run everything in one process: API, scheduler and worker.", up_options, _up, "duly up", _EXAMPLES),
+    "server": Command("Run every role but the worker.", _configure_server, _server, "duly server"),
+    "worker": Command("Run a worker on the same store as the server.", _configure_worker, _worker, "duly worker"),
+    "scheduler": Command("Run dispatcher, sweeper and pruner only.", process_options, _scheduler, "duly scheduler"),
+    "api": Command("Run the API only.", _configure_api, _api, "duly api"),
+}

@@ -1,0 +1,124 @@
+"""What a process says when it has started, and when it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from duly import config
+from duly.adapters.sql.engine_sqlite import SqliteEngine
+from duly.cli.output import BOLD, GREEN, GREY, YELLOW, paint
+from duly.domain.durations import format_duration
+
+if TYPE_CHECKING:
+    from duly.compose import Node, Service
+
+_LOCAL = ("127.0.0.1", "::1", "localhost")
+_MOST_HANDLERS = 6
+
+
+def say(service: Service, reference: str | None) -> None:
+    """A few lines: what there is, the key, and what to type next."""
+    settings = service.node.settings
+    lines = [("store", _store(service.node))]
+    if service.api is not None:
+        lines += [("api", service.api.url), ("key", _key(service))]
+    lines.append(("roles", ", ".join(service.roles)))
+    if "worker" in service.roles:
+        lines += _worker(service, reference)
+    print(paint(f"Duly {config.VERSION}", BOLD), paint("✓ running", GREEN))
+    for name, text in lines:
+        print(f"  {paint(f'{name:<8}', GREY)} {text}")
+    for warning in _warnings(service):
+        print(f"  {paint('! warning', YELLOW)} {warning}")
+    if service.api is not None:
+        print(f"\n{_try_it(service.api.url, settings)}")
+    print("\nCtrl-C stops it.", flush=True)
+
+
+def brief(service: Service, reference: str | None) -> None:
+    """The same in one line."""
+    where = f" at {service.api.url}" if service.api is not None else ""
+    print(f"{paint('✓', GREEN)} running{where}: {', '.join(service.roles)}{f' for {reference}' if reference else ''}", flush=True)
+
+
+def farewell(roles: Sequence[str], settings: config.Settings) -> str:
+    """What is said at the first signal."""
+    if "worker" not in roles:
+        return "Stopping: requests under way are answered, schedules are handed over. Once more stops at once."
+    grace = format_duration(settings.grace)
+    return f"Stopping: no new work; what runs may end within {grace}, the rest is given back. Once more stops at once."
+
+
+def _store(node: Node) -> str:
+    if isinstance(node.engine, SqliteEngine):
+        where = f"{near(node.engine.path)} (SQLite {sqlite3.sqlite_version})"
+    else:
+        where = masked(node.settings.store)
+    applied = node.migrated
+    if any(migration.number == 1 for migration in applied):
+        return f"created {where}"
+    if applied:
+        return f"opened {where}, upgraded by {', '.join(f'{migration.number:04d}_{migration.name}' for migration in applied)}"
+    return f"opened {where}"
+
+
+def _key(service: Service) -> str:
+    settings = service.node.settings
+    if service.new_key is not None:
+        return f"{service.new_key}\n{' ' * 11}new, and shown this once; kept in {near(settings.key_file)}, which only you can read"
+    if settings.admin_key is not None:
+        return "from DULY_ADMIN_KEY"
+    if settings.key_file.exists():
+        return f"kept in {near(settings.key_file)}"
+    return f"made at an earlier start; {near(settings.key_file)} is not here. Set DULY_ADMIN_KEY to add one"
+
+
+def _worker(service: Service, reference: str | None) -> list[tuple[str, str]]:
+    settings = service.node.settings
+    labels = "".join(f", {key}={value}" if value else f", {key}" for key, value in settings.labels.items())
+    own = sorted(service.app.tasks) if service.app is not None else []
+    shown = ", ".join(own[:_MOST_HANDLERS]) + (f" and {len(own) - _MOST_HANDLERS} more" if len(own) > _MOST_HANDLERS else "")
+    shell = "shell commands" if settings.pool in settings.shell_pools else "no shell commands (--shell allows them)"
+    lines = [("worker", f"{settings.slots} slots in pool {settings.pool}{labels}")]
+    if reference is not None:
+        lines.append(("jobs", f"{shown or 'none declared'}   (from {reference})"))
+    return [*lines, ("also", f"duly.echo, duly.sleep, duly.fail, webhooks, {shell}")]
+
+
+def _warnings(service: Service) -> list[str]:
+    if service.api is None or service.node.settings.host in _LOCAL:
+        return []
+    return [f"the API listens on {service.node.settings.host}: every request needs a key, but there is no TLS. Put a proxy in front."]
+
+
+def _try_it(url: str, settings: config.Settings) -> str:
+    key = "$DULY_ADMIN_KEY" if settings.admin_key is not None else f"$(cat {near(settings.key_file)})"
+    prefix = f"DULY_URL={url} " if url != "http://127.0.0.1:3859" else ""
+    if settings.admin_key is None and settings.home != Path(".duly"):
+        prefix += f"DULY_HOME={near(settings.home)} "
+    return (
+        "Try it, in another terminal:\n"
+        f'  curl {url}/v1/jobs -H "Authorization: Bearer {key}" -H "Content-Type: application/json" \\\n'
+        '    -d \'{"target": {"handler": "duly.echo"}, "delaySec": 0, "payload": {"hello": "world"}}\'\n'
+        f"  {prefix}duly run list"
+    )
+
+
+def near(path: str | os.PathLike[str]) -> str:
+    """A path as it is shortest from here."""
+    full = os.path.abspath(path)
+    relative = os.path.relpath(full)
+    return full if relative.startswith("..") else relative
+
+
+def masked(url: str) -> str:
+    """A store's address without its password."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    return parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", ":…@")).geturl()
