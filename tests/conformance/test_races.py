@@ -120,7 +120,7 @@ class Storm:
 async def test_a_storm_ends_every_execution_once(open_engine: Opener, long_form: bool) -> None:
     async with worlds(open_engine, 4) as (first, *others):
         job = await first.job(retry=RetryPolicy(max_attempts=4, backoff=Backoff.FIXED, initial_delay=20 * MILLISECOND, jitter=0.0, max_losses=6))
-        size = lighter_on_sqlite(first, 1_500, 150) * (10 if long_form else 1)
+        size = lighter_on_sqlite(first, 1_000, 100) * (10 if long_form else 1)
         storm = Storm(job, await first.enqueue(job, size))
         claimers = [storm.claimer(world) for world in (first, *others, *others)]
 

@@ -39,11 +39,12 @@ colours: ContextVar[bool] = ContextVar("colours", default=True)
 
 
 class Column(NamedTuple, Generic[T]):
-    """One column: its name, what people see, what programs get (the same unless given), and its colour."""
+    """One column: its name, what people see, what programs get (the same unless given), its name there, and its colour."""
 
     name: str
     shown: Callable[[T], str]
     plain: Callable[[T], str] | None = None
+    key: str | None = None
     colour: Callable[[T], str | None] | None = None
 
 
@@ -68,7 +69,7 @@ class Output:
                 for item in items:
                     print(name(item))
             case "tsv":
-                print("\t".join(column.name for column in columns))
+                print("\t".join(column.key or column.name for column in columns))
                 for item in items:
                     print("\t".join(_one_line((column.plain or column.shown)(item)) for column in columns))
             case _:

@@ -22,7 +22,7 @@ class Parser(argparse.ArgumentParser):
             description=summary,
             epilog=epilogue,
             allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=26, width=110),
         )
         self.path = path
 
@@ -50,7 +50,7 @@ class Command(NamedTuple):
         """Parse the words and do it."""
         parser = Parser(self.path, self.summary, self.epilogue)
         self.configure(parser)
-        return self.action(parser.parse_args(words))
+        return self.action(parser.parse_intermixed_args(words))
 
 
 class Group(NamedTuple):
@@ -91,13 +91,17 @@ Tree = Command | Group
 
 def connection_options(parser: Parser) -> None:
     """Which server to talk to."""
-    parser.add_argument("--url", metavar="URL", help="the server; DULY_URL otherwise, or http://127.0.0.1:3859")
+    parser.add_argument("--server", metavar="URL", help="the server; DULY_URL otherwise, or http://127.0.0.1:3859")
 
 
 def output_options(parser: Parser) -> None:
     """How answers are printed."""
     parser.add_argument(
-        "-o", "--output", choices=("table", "json", "jsonl", "tsv", "name"), help="default: a table on a terminal, tsv in a pipe"
+        "-o",
+        "--output",
+        metavar="FORMAT",
+        choices=("table", "json", "jsonl", "tsv", "name"),
+        help="table, json, jsonl, tsv or name; otherwise a table on a terminal and tsv in a pipe",
     )
     parser.add_argument("--json", action="store_const", const="json", dest="output", help="the same as -o json")
     parser.add_argument("-q", "--quiet", action="store_true", help="no remarks on standard error")

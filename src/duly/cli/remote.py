@@ -16,7 +16,7 @@ MOST_NAMES = 1000
 
 def connect(arguments: Arguments) -> Client:
     """A client of the server that the flags or the settings name. Raises Forbidden when there is no key to use."""
-    settings = config.load(url=arguments.url)
+    settings = config.load(url=arguments.server)
     if settings.key is None:
         hint = f"`duly up` keeps one in {settings.key_file}: run this where it runs, or set DULY_HOME, DULY_KEY or DULY_KEY_FILE."
         raise Forbidden("DULY-E301", "There is no key to use.", hint=hint)

@@ -61,7 +61,7 @@ def _store(node: Node) -> str:
         where = masked(node.settings.store)
     applied = node.migrated
     if any(migration.number == 1 for migration in applied):
-        return f"created {where}"
+        return f"created {where}, schema {applied[-1].number:04d}"
     if applied:
         return f"opened {where}, upgraded by {', '.join(f'{migration.number:04d}_{migration.name}' for migration in applied)}"
     return f"opened {where}"

@@ -8,6 +8,7 @@ that share a millisecond and are otherwise random cost a quarter of the store's 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from hashlib import sha256
 from uuid import UUID
@@ -21,6 +22,7 @@ ExecutionId = UUID
 JOB_PREFIX = "job_"
 EXECUTION_PREFIX = "run_"
 
+_DIGITS = re.compile("[0-9a-f]{32}")
 _VARIANT = 0b10 << 62
 _VERSION_7 = 7 << 76
 _VERSION_8 = 8 << 76
@@ -89,6 +91,6 @@ def parse_execution_id(text: str) -> ExecutionId:
 
 def _parse(text: str, prefix: str, field: str) -> UUID:
     digits = text.removeprefix(prefix)
-    if len(digits) != 32 or len(text) != 32 + len(prefix) or any(c not in "0123456789abcdef" for c in digits):
+    if len(text) != 32 + len(prefix) or _DIGITS.fullmatch(digits) is None:
         raise Invalid("DULY-E111", f"{text[:60]!r} is not an id.", field=field, hint=f"Ids look like {prefix}0198c2…, with 32 hexadecimal digits.")
     return UUID(hex=digits)

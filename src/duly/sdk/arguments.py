@@ -52,6 +52,8 @@ class Arguments:
             payload = msgspec.json.encode(given | kwargs, enc_hook=_encode_hook)
         except (TypeError, ValueError) as error:
             raise Invalid("DULY-E117", f"an argument of {self._function.__name__} cannot be sent as JSON: {error}.") from error
+        if b"\\u0000" in payload:
+            raise Invalid("DULY-E110", f"an argument of {self._function.__name__} contains a NUL character, which cannot be stored.")
         self.check(msgspec.json.decode(payload))
         return payload.decode()
 
@@ -95,7 +97,7 @@ def _decode_hook(kind: type, value: Any) -> Any:
 def _encode_hook(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    raise NotImplementedError(f"{type(value).__name__} is not JSON")
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 def _wrong(function: Callable[..., Any], message: str, hint: str) -> Invalid:

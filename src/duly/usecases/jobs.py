@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -53,9 +54,8 @@ class Jobs:
         for nth, (id, spec) in enumerate(wanted):
             with _naming_the(nth, len(wanted)):
                 new.append(_new_job(actor, id, spec, now))
-        names = [item.spec.name for item in new]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
+        twice, times = Counter(item.spec.name for item in new).most_common(1)[0]
+        if times > 1:
             raise Conflict("DULY-E208", f"The name {twice!r} stands twice in this batch.", field="name")
         created = await self._creations.add(_Creation(new, idempotency))
         jobs = [await self.show(actor, id) for id in created]

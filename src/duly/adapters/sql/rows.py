@@ -84,7 +84,7 @@ def execution_of(row: Row) -> Execution:
         worker=row["worker"],
         started_at=row["started_at"],
         finished_at=row["finished_at"],
-        payload=row["payload"],
+        payload=row["own_payload"] if row["payload"] is None else row["payload"],
         result=row["result"],
         error=None if state is State.SUCCEEDED else error,
         cancel_asked_at=row["cancel_asked_at"],

@@ -1,14 +1,15 @@
--- Reading for people. `execution_state` says where an execution stands; these choose which.
+-- Reading for people. `execution_state` says where an execution stands; these choose which. A plain fire stores no payload:
+-- it runs with its version's own, so that is what is shown.
 
 -- name: execution
-SELECT s.*, j.name AS job_name, v.max_attempts
+SELECT s.*, j.name AS job_name, v.max_attempts, v.definition ->> 'payload' AS own_payload
 FROM execution_state s
 JOIN jobs j ON j.id = s.job_id
 JOIN job_versions v ON v.id = s.job_version
 WHERE s.id = :id AND s.tenant = :tenant;
 
 -- name: executions_of_tenant
-SELECT s.*, j.name AS job_name, v.max_attempts
+SELECT s.*, j.name AS job_name, v.max_attempts, v.definition ->> 'payload' AS own_payload
 FROM execution_state s
 JOIN jobs j ON j.id = s.job_id
 JOIN job_versions v ON v.id = s.job_version
@@ -17,7 +18,7 @@ ORDER BY s.id DESC
 LIMIT :quota;
 
 -- name: executions_of_job
-SELECT s.*, j.name AS job_name, v.max_attempts
+SELECT s.*, j.name AS job_name, v.max_attempts, v.definition ->> 'payload' AS own_payload
 FROM execution_state s
 JOIN jobs j ON j.id = s.job_id
 JOIN job_versions v ON v.id = s.job_version

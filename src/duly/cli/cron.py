@@ -1,0 +1,101 @@
+"""`duly cron`: a cron expression in words, its next fires and what to look out for. Needs no server."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from duly.cli import output
+from duly.cli.daily import count
+from duly.cli.errors import OK
+from duly.cli.output import BOLD, GREY, YELLOW, paint
+from duly.cli.parsing import Arguments, Command, Parser, output_options
+from duly.cli.values import moment_of
+from duly.domain.dst import DstGap, DstOverlap
+from duly.domain.instants import from_rfc3339, to_datetime
+from duly.domain.job import JobType
+from duly.usecases.preview import preview
+from duly.wire.schedules import FireView, PreviewShape, PreviewView
+
+
+def _configure(parser: Parser) -> None:
+    parser.add_argument("expression", metavar="EXPRESSION", help='five fields, such as "30 2 * * *", or @daily')
+    parser.add_argument("--tz", metavar="ZONE", default="UTC", help="the zone it is meant in (UTC)")
+    parser.add_argument("--seconds", action="store_true", help="six fields, seconds first")
+    parser.add_argument("-n", "--limit", metavar="N", type=count, default=10, help="how many fires to show (10)")
+    parser.add_argument("--after", metavar="TIME", help="fires after this time, such as 2026-03-07T12:00:00Z; now otherwise")
+    parser.add_argument(
+        "--dst-gap", choices=[choice.value for choice in DstGap], default="run_after", help="for a time that does not exist"
+    )
+    parser.add_argument(
+        "--dst-overlap", choices=[choice.value for choice in DstOverlap], default="first", help="for a time that comes twice"
+    )
+    output_options(parser)
+
+
+def _cron(arguments: Arguments) -> int:
+    out = output.of(arguments)
+    after = None if arguments.after is None else moment_of(arguments.after, "--after")
+    shape = PreviewShape(
+        type=JobType.CRON,
+        schedule=arguments.expression,
+        seconds=arguments.seconds,
+        timezone=arguments.tz,
+        dst_gap=DstGap(arguments.dst_gap),
+        dst_overlap=DstOverlap(arguments.dst_overlap),
+        after=after,
+        count=min(arguments.limit, 1000),
+    )
+    view = preview(shape, output.now())
+    if out.format == "table":
+        _print(view, relative_to_now=after is None)
+    elif out.format == "tsv":
+        out.rows(_COLUMNS, view.fires, name=_at)
+        for warning in view.warnings:
+            out.say(f"! {warning}")
+    elif out.format == "name":
+        out.rows(_COLUMNS, view.fires, name=_at)
+    else:
+        out.one([], view, name="")
+    return OK
+
+
+def _at(fire: FireView) -> str:
+    return fire.at
+
+
+def _print(view: PreviewView, *, relative_to_now: bool) -> None:
+    print(paint(view.words, BOLD))
+    print()
+    for fire in view.fires:
+        local = datetime.fromisoformat(fire.local)
+        text = f"  {local:%a %d %b %Y  %H:%M:%S %z}   {paint(f'{_utc(fire.at)} UTC', GREY)}"
+        if relative_to_now:
+            text += f"   {output.relative(fire.at)}"
+        print(text + (f"   {paint(fire.note, YELLOW)}" if fire.note else ""))
+    for warning in view.warnings:
+        print(f"\n{paint('!', YELLOW)} {warning}")
+
+
+def _utc(at: str) -> str:
+    return f"{to_datetime(from_rfc3339(at)):%H:%M:%S}"
+
+
+_COLUMNS: list[Any] = [
+    output.Column("at", _at),
+    output.Column("local", lambda fire: fire.local),
+    output.Column("note", lambda fire: fire.note or ""),
+]
+
+_EXAMPLES = """
+examples:
+  duly cron "30 2 * * *" --tz Europe/Berlin
+  duly cron "*/10 * * * * *" --seconds -n 3
+  duly cron "0 0 L * *" --json
+"""
+
+COMMANDS = {
+    "cron": Command(
+        "Explain a cron expression: words, next fires, what the clocks do to them, and lint.", _configure, _cron, "duly cron", _EXAMPLES
+    )
+}

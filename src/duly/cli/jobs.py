@@ -1,0 +1,268 @@
+"""`duly job`: list, show, create, pause, resume, delete, run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from duly.cli import output, remote, runs
+from duly.cli.daily import MOST_JOBS, count
+from duly.cli.errors import OK
+from duly.cli.execution_text import situation
+from duly.cli.output import Column
+from duly.cli.parsing import Arguments, Command, Group, Parser, remote_options
+from duly.cli.values import json_value, moment_of, seconds_of
+from duly.domain.errors import Invalid
+from duly.sdk import calls
+from duly.wire.jobs import JobDetailView, JobStateName, JobView, TargetShape
+
+
+def target_text(target: TargetShape) -> str:
+    """What runs, in one line."""
+    if target.handler is not None:
+        return target.handler
+    if target.http is not None:
+        return f"{target.http.method} {target.http.url}"
+    return "$ " + " ".join(target.shell or ())
+
+
+def _configure_list(parser: Parser) -> None:
+    parser.add_argument(
+        "--state", choices=[state.lower() for state in JobStateName], help="jobs in this state only; otherwise all that are not cancelled"
+    )
+    parser.add_argument("--search", metavar="TEXT", help="jobs whose name contains this")
+    parser.add_argument("--pool", help="jobs of this pool")
+    parser.add_argument("--handler", metavar="NAME", help="jobs of this handler")
+    parser.add_argument("-n", "--limit", metavar="N", type=count, default=MOST_JOBS, help="at most that many, newest first")
+    remote_options(parser)
+
+
+def _list(arguments: Arguments) -> int:
+    out = output.of(arguments)
+    state = arguments.state and arguments.state.upper()
+
+    def listing(cursor: str | None) -> calls.Call[Any]:
+        return calls.list_jobs(
+            state=state, search=arguments.search, pool=arguments.pool, handler=arguments.handler, limit=200, cursor=cursor
+        )
+
+    with remote.connect(arguments) as client:
+        found = list(calls.every_page(client.send, listing, arguments.limit))
+    if state is None:
+        found = [job for job in found if job.state is not JobStateName.CANCELLED]
+    out.rows(_COLUMNS, found, name=lambda job: job.name)
+    if not found:
+        filtered = state or arguments.search or arguments.pool or arguments.handler
+        out.say("No job is like that." if filtered else "There are no jobs yet. `duly job create -h` shows how to make one.")
+    return OK
+
+
+def _configure_one(parser: Parser) -> None:
+    parser.add_argument("job", metavar="JOB", help="name or id")
+    remote_options(parser)
+
+
+def _show(arguments: Arguments) -> int:
+    out = output.of(arguments)
+    with remote.connect(arguments) as client:
+        job = client.send(calls.show_job(remote.find_job(client, arguments.job).job_id))
+    out.one(_fields(job), job, name=job.name)
+    return OK
+
+
+def _configure_pause(parser: Parser) -> None:
+    parser.add_argument("-m", "--reason", metavar="TEXT", help="why; shown to whoever asks")
+    _configure_one(parser)
+
+
+def _pause(arguments: Arguments) -> int:
+    return _change(
+        arguments, lambda job: calls.pause_job(job.job_id, arguments.reason), "is paused: it fires no more until `duly job resume {name}`."
+    )
+
+
+def _resume(arguments: Arguments) -> int:
+    return _change(arguments, lambda job: calls.resume_job(job.job_id), "fires again, next {next}.")
+
+
+def _delete(arguments: Arguments) -> int:
+    if not arguments.yes and sys.stdin.isatty() and sys.stderr.isatty():
+        print(f"Delete {arguments.job}? Its history stays; it cannot be brought back. [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            print("Nothing was changed.", file=sys.stderr)
+            return OK
+    return _change(
+        arguments, lambda job: calls.cancel_job(job.job_id), "is cancelled: it fires no more; what runs goes on, and its history stays."
+    )
+
+
+def _configure_delete(parser: Parser) -> None:
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    _configure_one(parser)
+
+
+def _change(arguments: Arguments, call: Callable[[JobView], calls.Call[JobView]], remark: str) -> int:
+    out = output.of(arguments)
+    with remote.connect(arguments) as client:
+        job = client.send(call(remote.find_job(client, arguments.job)))
+    if out.is_for_people:
+        out.say(f"{job.name} " + remark.format(name=job.name, next=output.relative(job.next_fire_at)))
+    else:
+        out.one(_fields(job), job, name=job.name)
+    return OK
+
+
+# ---------------------------------------------------------------- create
+
+
+def _configure_create(parser: Parser) -> None:
+    parser.add_argument("--file", metavar="FILE", help="the job as the API takes it, in JSON; - reads standard input. Flags change it")
+    parser.add_argument("--name", help="unique among the jobs that live")
+    when = parser.add_argument_group("when it fires (one of them; otherwise only when it is run)").add_mutually_exclusive_group()
+    when.add_argument("--cron", metavar="EXPRESSION", help='such as "30 2 * * *"; try it with `duly cron`')
+    when.add_argument("--every", metavar="TIME", help="such as 15m")
+    when.add_argument("--at", metavar="TIME", help="once, such as 2026-03-08T07:00:00Z")
+    when.add_argument("--in", metavar="TIME", dest="delay", help="once, after a while, such as 5m")
+    parser.add_argument("--tz", metavar="ZONE", help="the zone of --cron, such as Europe/Berlin")
+    parser.add_argument("--seconds", action="store_true", help="--cron has six fields, seconds first")
+    what = parser.add_argument_group("what it runs (one of them)").add_mutually_exclusive_group()
+    what.add_argument("--handler", metavar="NAME", help="a function of your application, or duly.echo")
+    what.add_argument("--url", metavar="URL", dest="hook", help="a webhook")
+    what.add_argument("--shell", metavar="WORD", nargs="+", help="a command and its arguments, without a shell; after --, options too")
+    parser.add_argument("--method", help="of the webhook (POST)")
+    parser.add_argument("--pool", help="the pool whose workers run it (default)")
+    parser.add_argument("--payload", metavar="JSON", help="what the handler gets; @file reads a file, - standard input")
+    parser.add_argument("--retry", metavar="N", type=count, help="how many attempts at most (3)")
+    parser.add_argument("--timeout", metavar="TIME", help="how long an attempt may take, such as 10m")
+    parser.add_argument("--overlap", metavar="POLICY", help="when the previous run still runs: skip, queue_one, queue_all or allow")
+    parser.add_argument("--description", metavar="TEXT")
+    parser.add_argument("command", metavar="-- WORD", nargs="*", help="the command of --shell, when it has options")
+    remote_options(parser)
+
+
+def _create(arguments: Arguments) -> int:
+    out = output.of(arguments)
+    job = _job_of(arguments)
+    with remote.connect(arguments) as client:
+        made = client.send(calls.create_job(job))
+    out.one(_fields(made), made, name=made.name)
+    if out.is_for_people:
+        out.say(f"\nRun it now: duly run {made.name}")
+    return OK
+
+
+def _job_of(arguments: Arguments) -> dict[str, Any]:
+    """The JSON object that the flags say, on top of the file's."""
+    job: Any = {} if arguments.file is None else json_value(arguments.file if arguments.file == "-" else f"@{arguments.file}", "--file")
+    if not isinstance(job, dict):
+        raise Invalid(
+            "DULY-E107", "is not a JSON object.", field="--file", hint='For example {"name": "hello", "target": {"handler": "duly.echo"}}.'
+        )
+    given: dict[str, Any] = {
+        "name": arguments.name,
+        "schedule": arguments.cron,
+        "timezone": arguments.tz,
+        "seconds": arguments.seconds or None,
+        "intervalSec": None if arguments.every is None else seconds_of(arguments.every, "--every"),
+        "runAt": None if arguments.at is None else moment_of(arguments.at, "--at"),
+        "delaySec": None if arguments.delay is None else seconds_of(arguments.delay, "--in"),
+        "timeoutSec": None if arguments.timeout is None else seconds_of(arguments.timeout, "--timeout"),
+        "overlap": arguments.overlap,
+        "description": arguments.description,
+        "retryPolicy": None if arguments.retry is None else {**job.get("retryPolicy", {}), "maxAttempts": arguments.retry},
+    }
+    job |= {key: value for key, value in given.items() if value is not None}
+    if arguments.payload is not None:
+        job["payload"] = json_value(arguments.payload, "--payload")
+    target = _target_of(arguments, job.get("target"))
+    if target is not None:
+        job["target"] = target
+    return job
+
+
+def _target_of(arguments: Arguments, before: Any) -> dict[str, Any] | None:
+    target: dict[str, Any] = dict(before) if isinstance(before, dict) else {}
+    command = [*(arguments.shell or ()), *arguments.command]
+    if arguments.command and arguments.shell is None and (arguments.handler or arguments.hook):
+        raise Invalid("DULY-E604", f"{arguments.command[0]!r} is one word too many.", hint="A command goes after --shell.")
+    own: dict[str, Any] | None = None
+    if arguments.handler is not None:
+        own = {"handler": arguments.handler}
+    elif arguments.hook is not None:
+        own = {"http": {"url": arguments.hook, **({"method": arguments.method.upper()} if arguments.method else {})}}
+    elif command:
+        own = {"shell": command}
+    if own is None and not target:
+        raise Invalid(
+            "DULY-E604", "Nothing says what to run.", hint="Give one of --handler NAME, --url URL, --shell COMMAND … and --file FILE."
+        )
+    if own is not None:
+        target = {key: value for key, value in target.items() if key in ("pool", "requires")} | own
+    return target | ({"pool": arguments.pool} if arguments.pool else {})
+
+
+# ---------------------------------------------------------------- words
+
+
+def _fields(job: JobView) -> list[tuple[str, str | None]]:
+    paused = None if job.paused_at is None else f"{output.relative(job.paused_at)}{f': {job.pause_reason}' if job.pause_reason else ''}"
+    shown: list[tuple[str, str | None]] = [
+        ("job", job.name),
+        ("id", job.job_id),
+        ("state", output.state_text(job.state)),
+        ("paused", paused),
+        ("schedule", f"{job.words}{f'   ({job.schedule})' if job.schedule else ''}"),
+        ("next", output.moment(job.next_fire_at)),
+        ("runs", target_text(job.target)),
+        ("pool", job.target.pool + "".join(f", {key}={value}" if value else f", {key}" for key, value in job.target.requires.items())),
+        ("payload", None if job.payload is None else msgspec.json.encode(job.payload).decode()),
+        ("retry", f"{job.retry_policy.max_attempts} attempts, {job.retry_policy.backoff.lower()}"),
+        ("timeout", None if job.timeout_sec is None else output.span(round(job.timeout_sec * 1_000_000))),
+        ("policies", f"overlap {job.overlap}, catch up {job.catch_up.policy}, priority {job.priority.lower()}"),
+        ("about", job.description),
+        ("source", job.source),
+        ("version", f"{job.version}, since {output.relative(job.updated_at)}"),
+    ]
+    if isinstance(job, JobDetailView):
+        fires = "\n".join(f"{output.local(output.instant(at))}  ({output.relative(at)})" for at in job.next_fires[1:])
+        latest = "\n".join(f"{situation(run)}  {output.relative(run.scheduled_at)}  {run.execution_id}" for run in job.latest_executions)
+        shown += [("then", fires or None), ("latest", latest or "has not run yet")]
+    return shown
+
+
+_COLUMNS: list[Column[JobView]] = [
+    Column("state", lambda job: output.state_text(job.state), lambda job: job.state, colour=lambda job: output.state_colour(job.state)),
+    Column("name", lambda job: job.name),
+    Column("schedule", lambda job: job.words),
+    Column("next", lambda job: output.relative(job.next_fire_at), lambda job: job.next_fire_at or ""),
+    Column("runs", lambda job: target_text(job.target)),
+    Column("pool", lambda job: job.target.pool),
+    Column("id", lambda job: job.job_id),
+]
+
+_EXAMPLES = """
+examples:
+  duly job create --name nightly --cron "30 2 * * *" --tz Europe/Berlin --handler nightly_report --payload '{"region": "eu"}'
+  duly job create --name ping --every 15m --url https://example.com/hooks/ping
+  duly job create --name backup --cron "0 3 * * *" --shell pg_dump -- -Fc shop
+  duly job create --file job.json
+"""
+
+COMMANDS = {
+    "job": Group(
+        "Jobs: what runs, when, and under which policies.",
+        "duly job",
+        {
+            "list": Command("all jobs, newest first", _configure_list, _list, "duly job list"),
+            "show": Command("one job: schedule, policies, next fires, latest runs", _configure_one, _show, "duly job show"),
+            "create": Command("make a job", _configure_create, _create, "duly job create", _EXAMPLES),
+            "pause": Command("no fire until it is resumed", _configure_pause, _pause, "duly job pause"),
+            "resume": Command("fire again from now on", _configure_one, _resume, "duly job resume"),
+            "delete": Command("cancel a job and its future fires", _configure_delete, _delete, "duly job delete"),
+            "run": Command("run a job now", runs.run_options, runs.run, "duly job run"),
+        },
+    )
+}

@@ -1,0 +1,202 @@
+"""Hot statements walk along their keys, however many rows there are and whatever the statistics say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from duly.adapters.sql.engine import Lane
+from duly.adapters.sql.engine_postgres import PostgresEngine
+from duly.adapters.sql.statements import statements
+from duly.domain.instants import HOUR, MINUTE
+from duly.domain.lifecycle import Outcome
+from duly.domain.shards import SHARDS
+from tests.conformance.conftest import inline_engine
+from tests.conformance.ledger import raw
+from tests.conformance.world import START, World
+
+BIG = ("executions", "outcomes", "attempts", "ready", "timers", "schedules", "jobs", "job_versions", "places", "waits", "blocked", "logs")
+ROWS = 50_000
+BATCH = 100
+
+# ------------------------------------------------------------ PostgreSQL
+
+
+class Captured(Exception):
+    """What a port was about to send."""
+
+
+async def captured(engine: PostgresEngine, call: Callable[[], Awaitable[Any]]) -> tuple[str, dict[str, Any], Lane]:
+    """The statement that a call sends first, with its parameters and lane; it is not sent."""
+
+    async def fetch(name: str, params: dict[str, Any], lane: Lane = Lane.GENERAL) -> None:
+        raise Captured(name, params, lane)
+
+    engine.fetch = fetch
+    try:
+        await call()
+    except Captured as found:
+        return found.args
+    finally:
+        del engine.fetch
+    raise AssertionError("nothing was sent")
+
+
+def literal(value: Any) -> str:
+    """A parameter as text; the statement's own casts say what it is."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, list):
+        return "'{" + ",".join("NULL" if item is None else _element(item) for item in value) + "}'"
+    return f"'{_element(value)}'"
+
+
+def _element(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value).replace("'", "''")
+    return str(value) if isinstance(value, UUID) else str(int(value))
+
+
+class Explainer:
+    """Prepared statements on a connection of each lane, as the engine keeps them: planned once, kept whatever comes."""
+
+    def __init__(self, engine: PostgresEngine) -> None:
+        self.engine = engine
+        self.prepared: set[str] = set()
+
+    async def plan(self, name: str, params: dict[str, Any], lane: Lane) -> dict[str, Any]:
+        """The plan as it ran. Nothing that it wrote stays."""
+        statement = statements("postgres")[name]
+        arguments = ", ".join(literal(params[parameter]) for parameter in statement.names)
+        async with self.engine._pools[lane].connection() as connection:
+            if name not in self.prepared:
+                await connection.execute(f"PREPARE plan_of_{name} AS {statement.text}")
+                self.prepared.add(name)
+            transaction = connection.transaction()
+            await transaction.start()
+            answer = await connection.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE plan_of_{name} ({arguments})")
+            await transaction.rollback()
+        return json.loads(answer)[0]["Plan"]
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes(child)
+
+
+def faults(plan: dict[str, Any]) -> list[str]:
+    """Where the plan reads a big table from end to end, or more than its batch accounts for."""
+    found = []
+    for node in nodes(plan):
+        relation = node.get("Relation Name", "")
+        if not relation.startswith(BIG):
+            continue
+        rows = node["Actual Rows"] * node["Actual Loops"] + node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
+        if node["Node Type"] == "Seq Scan" and node["Actual Loops"]:
+            found.append(f"reads all of {relation}")
+        elif rows > 12 * BATCH:
+            found.append(f"reads {rows:.0f} rows of {relation} by {node['Node Type']}")
+    buffers = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+    if buffers > 60 * BATCH:
+        found.append(f"touches {buffers} buffers")
+    return found
+
+
+async def fill(world: World, job_id: UUID, version: int, route: int) -> None:
+    """50,000 headers that are ready, as many that wait, as many schedules; none of it analyzed."""
+    header = f"INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, due_at, rank, created_at) SELECT %s, '{job_id}', {version}, 1, {route}, 1, {START}, {START}, {START} FROM generate_series(1, {ROWS}) n"
+    ready_id, timer_id = "md5('ready' || n)::uuid", "md5('timer' || n)::uuid"
+    for text in (
+        header % ready_id,
+        header % timer_id,
+        f"INSERT INTO ready SELECT {route}, 1, {START} + n, {ready_id}, 1, 0 FROM generate_series(1, {ROWS}) n",
+        f"INSERT INTO timers SELECT {timer_id}, n % {SHARDS}, {START} + n * 1000000::bigint, {route}, 1, {START}, 1, 0 FROM generate_series(1, {ROWS}) n",
+        f"INSERT INTO schedules SELECT md5('job' || n)::uuid, n % {SHARDS}, {START} + n * 1000000::bigint, {version} FROM generate_series(1, {ROWS}) n",
+        f"INSERT INTO outcomes (id, state, attempt, finished_at) SELECT md5('gone' || n)::uuid, 4, 1, 0 FROM generate_series(1, {ROWS}) n",
+        f"INSERT INTO attempts (id, attempt, outcome, lease_id, worker, finished_at) SELECT md5('gone' || n)::uuid, 1, 2, 1, 1, 0 FROM generate_series(1, {ROWS}) n",
+        "INSERT INTO jobs (id, tenant, name, version, created_at) SELECT job_id, 1, job_id::text, version, 0 FROM schedules WHERE job_id NOT IN (SELECT id FROM jobs)",
+    ):
+        await raw(world.engine, text)
+
+
+@pytest.fixture
+async def cold(migrated_dsn: str) -> Any:
+    """A store of its own, thrown away unsound: rows are made by the thousand."""
+    engine = PostgresEngine(migrated_dsn)
+    yield World(engine)
+    await engine.close()
+
+
+@pytest.mark.slow
+async def test_plans_made_on_an_empty_store_still_walk_when_it_is_full(cold: World) -> None:
+    world, engine, store = cold, cold.engine, cold.store
+    await store.retention.prepare(world.now, HOUR)
+    job = await world.job(every=MINUTE)
+    await world.own_shards()
+    worker = await world.worker(ttl=100 * HOUR)
+    explainer = Explainer(engine)
+    route = job.version.route
+
+    async def hot_calls() -> dict[str, tuple[str, dict[str, Any], Lane]]:
+        claimed = await world.claimed(worker, BATCH, of=[job])
+        firing = await world.decide(limit=2)
+        calls: dict[str, Callable[[], Awaitable[Any]]] = {
+            "work": lambda: store.ready.work([route], 10),
+            "claim": lambda: world.claim(worker, BATCH, of=[job]),
+            "due_schedules": lambda: store.schedules.due_schedules(range(SHARDS), world.now, 2),
+            "upcoming": lambda: store.schedules.upcoming(range(SHARDS), world.now, world.now + HOUR, 2),
+            "fire": lambda: world.fire(firing),
+            "promote": lambda: world.promote(limit=2),
+            "finish": lambda: world.finish(worker, claimed),
+            "finish_mixed": lambda: world.finish(worker, claimed, Outcome.FAILED),
+        }
+        await world.ended(claimed, Outcome.SUCCEEDED)
+        return {name: await captured(engine, call) for name, call in calls.items()}
+
+    await world.enqueue(job, 2)
+    for call in (await hot_calls()).values():
+        await explainer.plan(*call)
+    await fill(world, job.id, job.version.number, route)
+    world.turn(ROWS * 1_000_000)
+
+    found = {name: faults(await explainer.plan(*call)) for name, call in (await hot_calls()).items()}
+
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}
+
+
+# ------------------------------------------------------------ SQLite
+
+WALKS = """
+known_executions add_execution make_ready make_timer due_schedules owned_shard advance_schedule complete_job take_place count_waiting_for
+due_timers drop_timer upcoming work_on_route live_worker pick take held_by members member finished_under queue_key drop_member drop_members
+close_lease free_place next_waiter drop_waits drop_blocked cancels_of_worker lost_executions drop_lease ask_cancel where_it_waits
+take_from_ready take_from_timers old_finished drop_execution drop_outcome drop_attempts drop_logs place_of
+execution executions_of_job attempts logs job job_named version lock_job version_number use_key used_key take_shard renew_worker key
+""".split()
+
+
+@pytest.mark.parametrize("name", WALKS)
+async def test_on_sqlite_every_hot_statement_searches_by_a_key(name: str) -> None:
+    engine = await inline_engine()
+    statement = statements("sqlite")[name]
+
+    rows = engine._connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", dict.fromkeys(statement.names)).fetchall()
+
+    scans = [row["detail"] for row in rows if row["detail"].startswith("SCAN ")]
+    assert [scan for scan in scans if scan.split()[1] in big_names(statement.text)] == []
+    await engine.close()
+
+
+def big_names(text: str) -> set[str]:
+    """The big tables, and what this statement calls them."""
+    words = text.replace("(", " ").replace(")", " ").replace(",", " ").split()
+    names = set(BIG)
+    for table, alias in zip(words, words[1:], strict=False):
+        if table in BIG and alias.islower() and len(alias) == 1:
+            names.add(alias)
+    return names

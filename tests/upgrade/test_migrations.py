@@ -1,0 +1,159 @@
+"""A store comes to this version's schema, once, whoever else tries at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from duly.adapters.sql.engine import Engine
+from duly.adapters.sql.engine_postgres import PostgresEngine
+from duly.adapters.sql.engine_sqlite import SqliteEngine
+from duly.adapters.sql.migrate import Migration, migrations, pending, require_current, upgrade
+from duly.adapters.sql.store import store_on
+from duly.domain.errors import Unavailable
+from tests.conformance.ledger import raw
+
+Opener = Callable[[], Engine]
+
+SCHEMA_OF = {
+    "sqlite": "SELECT type, name, sql FROM sqlite_master ORDER BY type, name",
+    "postgres": """
+        SELECT c.relkind::text, c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, pg_get_indexdef(c.oid) AS index
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
+        WHERE n.nspname = 'duly' AND a.attnum > 0 ORDER BY c.relname, a.attnum""",
+}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def open_empty(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
+    """Opens engines on one store that has no tables yet."""
+    if request.param == "sqlite":
+        return lambda: SqliteEngine(str(tmp_path / "duly.db"))
+    dsn = request.getfixturevalue("postgres_dsn")
+    return lambda: PostgresEngine(dsn)
+
+
+@asynccontextmanager
+async def engines(open_empty: Opener, count: int) -> AsyncIterator[list[Engine]]:
+    async with AsyncExitStack() as stack:
+        opened = await asyncio.gather(*(asyncio.to_thread(open_empty) for _ in range(count)))
+        for engine in opened:
+            stack.push_async_callback(engine.close)
+        yield list(opened)
+
+
+@pytest.fixture
+async def empty(open_empty: Opener) -> AsyncIterator[Engine]:
+    async with engines(open_empty, 1) as (engine,):
+        yield engine
+
+
+async def schema(engine: Engine) -> list[dict]:
+    return await raw(engine, SCHEMA_OF[engine.name])
+
+
+async def applied(engine: Engine) -> list[int]:
+    return [row["number"] for row in await raw(engine, "SELECT number FROM duly_migrations ORDER BY number")]
+
+
+async def record(engine: Engine, number: int) -> None:
+    await raw(engine, f"INSERT INTO duly_migrations (number, name, applied_at) VALUES ({number}, 'from_the_future', 0)")
+
+
+def numbers(found: list[Migration]) -> list[int]:
+    return [migration.number for migration in found]
+
+
+async def test_everything_is_pending_for_an_empty_store(empty: Engine) -> None:
+    assert await pending(empty) == migrations(empty.name)
+
+
+async def test_looking_at_an_empty_store_changes_nothing(empty: Engine) -> None:
+    before = await schema(empty)
+
+    await pending(empty)
+
+    assert await schema(empty) == before
+
+
+async def test_the_plan_is_what_is_applied(empty: Engine) -> None:
+    plan = await pending(empty)
+
+    assert await upgrade(empty) == plan
+
+    assert await applied(empty) == numbers(plan)
+    assert await pending(empty) == []
+    await require_current(empty)
+
+
+async def test_upgrading_again_changes_nothing(empty: Engine) -> None:
+    await upgrade(empty)
+    before = await schema(empty)
+
+    assert await upgrade(empty) == []
+
+    assert await schema(empty) == before
+
+
+async def test_concurrent_upgrades_apply_each_migration_once(open_empty: Opener) -> None:
+    async with engines(open_empty, 4) as found:
+        done = await asyncio.gather(*(upgrade(engine) for engine in found))
+
+        assert sorted(number for one in done for number in numbers(one)) == numbers(migrations(found[0].name))
+        for engine in found:
+            await require_current(engine)
+
+
+async def test_an_upgrade_that_fails_leaves_nothing_behind(empty: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = [Migration(1, "broken", "CREATE TABLE half_done (id integer);\nINSERT INTO no_such_table VALUES (1);")]
+    monkeypatch.setattr("duly.adapters.sql.migrate.migrations", lambda engine: broken)
+
+    with pytest.raises(Exception, match="no_such_table"):
+        await upgrade(empty)
+
+    monkeypatch.undo()
+    assert await applied(empty) == []
+    assert "half_done" not in str(await schema(empty))
+    assert await upgrade(empty) == migrations(empty.name)
+
+
+async def test_a_store_without_a_migration_is_refused(empty: Engine) -> None:
+    with pytest.raises(Unavailable) as refused:
+        await store_on(empty).health.ping()
+
+    assert refused.value.code == "DULY-E503"
+    assert "duly db upgrade" in str(refused.value)
+
+
+@pytest.mark.parametrize("ask", [pending, upgrade, require_current])
+async def test_a_store_that_is_newer_is_refused(empty: Engine, ask: Callable) -> None:
+    await upgrade(empty)
+    await record(empty, 9999)
+    before = await schema(empty)
+
+    with pytest.raises(Unavailable) as refused:
+        await ask(empty)
+
+    assert refused.value.code == "DULY-E503"
+    assert await schema(empty) == before
+
+
+def test_both_engines_have_the_same_migrations() -> None:
+    assert [(one.number, one.name) for one in migrations("sqlite")] == [(one.number, one.name) for one in migrations("postgres")]
+
+
+def test_migrations_are_numbered_from_one_without_holes() -> None:
+    assert numbers(migrations("sqlite")) == list(range(1, len(migrations("sqlite")) + 1))
+
+
+async def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "duly.db"
+
+    engine = SqliteEngine(str(path))
+
+    assert path.stat().st_mode & 0o777 == 0o600
+    await engine.close()
