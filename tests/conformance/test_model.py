@@ -1,0 +1,331 @@
+"""The store beside a small reference model: the same calls, the same state, whatever is repeated, late or left unanswered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+
+from duly.adapters.sql.engine import Engine, Lane
+from duly.adapters.sql.engine_postgres import PostgresEngine
+from duly.adapters.sql.engine_sqlite import InlineSqliteEngine
+from duly.adapters.sql.migrate import upgrade
+from duly.domain.errors import Unavailable
+from duly.domain.instants import MINUTE, SECOND
+from duly.domain.lifecycle import JobState, Outcome, State, is_final
+from duly.domain.overlap import OverlapPolicy
+from duly.domain.retry import Backoff, RetryPolicy
+from duly.domain.shards import shard_of
+from duly.ports.store import ExecutionFilter
+from tests.conformance.conftest import empty
+from tests.conformance.ledger import assert_ledger_is_sound, raw
+from tests.conformance.model import Model, Plan
+from tests.conformance.world import TTL, World
+
+RETRY = RetryPolicy(max_attempts=2, backoff=Backoff.FIXED, initial_delay=10 * SECOND, jitter=0.0, max_losses=2)
+POLICIES = list(OverlapPolicy)
+
+
+class Faulty:
+    """An engine whose n-th transaction from now fails before its commit, or commits and loses its answer."""
+
+    countdown: int | None = None
+    commits = False
+
+    def arm(self, nth: int, commits: bool) -> None:
+        self.countdown, self.commits = nth, commits
+
+    def disarm(self) -> None:
+        self.countdown = None
+
+    async def run(self, action: Callable[[], Any], lane: Lane = Lane.GENERAL) -> Any:
+        return await self._or_fault(lambda: super(Faulty, self).run(action, lane))
+
+    async def fetch(self, name: str, params: dict[str, Any], lane: Lane = Lane.GENERAL) -> Any:
+        return await self._or_fault(lambda: super(Faulty, self).fetch(name, params, lane))
+
+    async def _or_fault(self, transaction: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        if self.countdown is None:
+            return await transaction()
+        self.countdown -= 1
+        if self.countdown >= 0:
+            return await transaction()
+        self.disarm()
+        if self.commits:
+            await transaction()
+        raise Unavailable("DULY-E501", "The answer was lost." if self.commits else "Nothing was written.")
+
+
+class FaultyInline(Faulty, InlineSqliteEngine):
+    """In memory."""
+
+
+class FaultyPostgres(Faulty, PostgresEngine):
+    """On a server."""
+
+
+@dataclass(frozen=True)
+class Op:
+    """One call, of the store and of the model; it can be made again."""
+
+    of_store: Callable[[], Coroutine[Any, Any, Any]]
+    of_model: Callable[[], Any]
+    # Whether a call that was repeated gives the answer of the first.
+    same_answer: bool = False
+
+
+faults = st.sampled_from([None] * 8 + [(nth, commits) for nth in (0, 1, 2) for commits in (False, True)])
+outcomes = st.sampled_from([Outcome.SUCCEEDED, Outcome.SUCCEEDED, Outcome.FAILED, Outcome.RELEASED, Outcome.CANCELLED])
+
+
+class Ledger(RuleBasedStateMachine):
+    """Subclasses say how a fresh store is opened."""
+
+    runner: asyncio.Runner
+    open: Callable[[], Coroutine[Any, Any, Engine]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World(self.wait(type(self).open()))
+        self.model = Model(RETRY.max_losses)
+        self.model.now = self.world.now
+        self.jobs: list[Any] = []
+        self.claims: list[tuple[int, Any]] = []
+        self.history: list[Op] = []
+
+    def wait(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self.runner.run(work)
+
+    def do(self, op: Op, fault: tuple[int, bool] | None = None) -> None:
+        """Make a call as callers do: what got no answer is repeated blindly, and the sweeper comes round afterwards."""
+        self.history.append(op)
+        unanswered = self._store_does(op, fault)
+        answer, expected = self._answer, op.of_model()
+        if op.same_answer or not unanswered:
+            assert answer == expected
+        if unanswered:
+            self.wait(self.world.store.losses.reconcile(self.world.now))
+
+    def _store_does(self, op: Op, fault: tuple[int, bool] | None) -> bool:
+        if fault is not None:
+            self.world.engine.arm(*fault)
+        try:
+            self._answer = self.wait(op.of_store())
+        except Unavailable:
+            self._answer = self.wait(op.of_store())
+            return True
+        finally:
+            self.world.engine.disarm()
+        return False
+
+    # ------------------------------------------------------------ rules
+
+    @initialize()
+    def begin(self) -> None:
+        self.wait(self.world.own_shards())
+        self.model.epoch = dict(self.world.epochs)
+        for policy in (OverlapPolicy.ALLOW, OverlapPolicy.QUEUE_ALL):
+            self.create(policy)
+        self.register()
+
+    @precondition(lambda self: len(self.jobs) < 5)
+    @rule(policy=st.sampled_from(POLICIES))
+    def create(self, policy: OverlapPolicy) -> None:
+        job = self.wait(self.world.job(every=MINUTE, overlap=policy, max_queued=2, retry=RETRY))
+        self.jobs.append(job)
+        self.model.jobs[job.id] = Plan(job.version.number, self.world.now)
+
+    @rule(which=st.integers(0), count=st.integers(1, 3), due_in=st.sampled_from([0, 0, 5 * SECOND]), fault=faults)
+    def enqueue(self, which: int, count: int, due_in: int, fault: Any) -> None:
+        batch = self.world.new_executions(self.jobs[which % len(self.jobs)], count, due_in=due_in)
+        self.do(Op(lambda: self.world.store.intake.enqueue(batch, self.world.now), lambda: self.model.enqueue(batch)), fault)
+
+    @rule(fault=faults)
+    def fire(self, fault: Any) -> None:
+        firing = self.wait(self.world.decide())
+        due = {id for id, job in self.model.jobs.items() if job.state is JobState.ACTIVE and job.next_at is not None and job.next_at <= self.model.now}
+        assert {move.job_id for move in firing.advances} == due
+        epochs = dict(self.world.epochs)
+
+        async def fired() -> tuple[int, int, int, int]:
+            report = await self.world.store.schedules.fire(firing, epochs, self.world.now)
+            return report.advanced, report.fired, report.skipped, report.queued
+
+        self.do(Op(fired, lambda: self.model.fire(firing, epochs)), fault)
+
+    @rule(fault=faults)
+    def promote(self, fault: Any) -> None:
+        epochs = dict(self.world.epochs)
+
+        async def promoted() -> int:
+            report = await self.world.store.schedules.promote(epochs, self.world.now, 1000)
+            return report.promoted + report.cancelled
+
+        self.do(Op(promoted, lambda: self.model.promote(epochs)), fault)
+
+    @rule()
+    def change_dispatcher(self) -> None:
+        self.wait(self.world.own_shards())
+        self.model.epoch = dict(self.world.epochs)
+
+    @rule()
+    def register(self) -> None:
+        self.model.workers[self.wait(self.world.worker())] = self.world.now + TTL
+
+    @rule(which=st.integers(0))
+    def renew(self, which: int) -> None:
+        worker = self._worker(which)
+        answer = self.wait(self.world.store.liveness.renew(worker, self.world.now, TTL))
+        assert (answer is not None) == self.model.renew(worker, TTL)
+        if answer is not None:
+            running = {id for holder, members in self.model.leases.values() if holder == worker for id in members}
+            assert set(answer) == {id for id in running if self.model.runs[id].wish}
+
+    def _worker(self, which: int) -> int:
+        return sorted(self.model.workers)[which % len(self.model.workers)]
+
+    @rule(which=st.integers(0), quota=st.integers(1, 4), fault=faults)
+    def claim(self, which: int, quota: int, fault: Any) -> None:
+        worker = self._worker(which)
+        expected = self.model.ready(worker, quota)
+        if fault is not None:
+            self.world.engine.arm(*fault)
+        try:
+            claimed = self.wait(self.world.claim(worker, quota, of=self.jobs[:1]))
+        except Unavailable:
+            # The lease may exist: it is adopted, or there was none.
+            held = self.wait(self.world.store.ready.held_by(worker))
+            claimed = next((one for one in held if one.lease not in self.model.leases), None)
+            expected = expected if claimed is not None else []
+        finally:
+            self.world.engine.disarm()
+        assert sorted(expected) == sorted(claimed.ids if claimed is not None else [])
+        if claimed is not None:
+            runs = [self.model.runs[id] for id in claimed.ids]
+            assert (claimed.attempts, claimed.failures) == ([run.attempt for run in runs], [run.failures for run in runs])
+            self.model.grant(worker, claimed.lease, claimed.ids)
+            self.claims.append((worker, claimed))
+
+    @precondition(lambda self: self.claims)
+    @rule(which=st.integers(0), outcome=outcomes, share=st.sampled_from([1, 1, 2]), fault=faults)
+    def finish(self, which: int, outcome: Outcome, share: int, fault: Any) -> None:
+        worker, claimed = self.claims[which % len(self.claims)]
+        _, held = self.model.leases.get(claimed.lease, (worker, set(claimed.ids)))
+        only = [id for id in claimed.ids if id in held and (claimed.lease, id) not in self.model.ended][::share]
+        reports = self.wait(self.world.ended(claimed, outcome, only))
+        call = Op(
+            lambda: self.world.store.outcomes.finish(worker, reports, [claimed.lease], self.world.now),
+            lambda: self.model.finish(worker, reports),
+            same_answer=True,
+        )
+        self.do(call, fault)
+
+    @precondition(lambda self: self.model.runs)
+    @rule(which=st.lists(st.integers(0, 1000), min_size=1, max_size=3), fault=faults)
+    def cancel(self, which: list[int], fault: Any) -> None:
+        known = sorted(self.model.runs)
+        ids = sorted({known[nth % len(known)] for nth in which})
+        self.do(Op(lambda: self.world.cancel(*ids), lambda: self.model.cancel(ids), same_answer=True), fault)
+
+    @rule(which=st.integers(0), state=st.sampled_from([JobState.PAUSED, JobState.ACTIVE, JobState.ACTIVE]), fault=faults)
+    def pause_or_resume(self, which: int, state: JobState, fault: Any) -> None:
+        job = self.jobs[which % len(self.jobs)]
+        next_at = self.world.now + MINUTE if state is JobState.ACTIVE else None
+        self.do(
+            Op(
+                lambda: self.world.store.definitions.set_state(1, job.id, state, next_at, None, self.world.now),
+                lambda: self.model.set_state(job.id, state, next_at),
+                same_answer=True,
+            ),
+            fault,
+        )
+
+    @rule(fault=faults)
+    def lose(self, fault: Any) -> None:
+        async def lost() -> int:
+            return (await self.world.lose()).lost
+
+        self.do(Op(lost, self.model.lose), fault)
+
+    @rule(by=st.sampled_from([SECOND, 10 * SECOND, 16 * SECOND, MINUTE, 130 * SECOND]))
+    def turn_the_clock(self, by: int) -> None:
+        self.model.now = self.world.turn(by)
+
+    @precondition(lambda self: self.history)
+    @rule(which=st.integers(0), fault=faults)
+    def repeat_an_old_call(self, which: int, fault: Any) -> None:
+        """Late, with the lease and the epoch of then."""
+        self.do(self.history[which % len(self.history)], fault)
+
+    # ------------------------------------------------------------ what must be equal
+
+    @invariant()
+    def the_same_is_visible(self) -> None:
+        self.wait(self._compare())
+
+    async def _compare(self) -> None:
+        shown = await self.world.store.insights.executions(ExecutionFilter(1, limit=10_000))
+        attempts: dict[Any, list[Outcome]] = {}
+        for row in await raw(self.world.engine, "SELECT id, outcome FROM attempts ORDER BY id, attempt"):
+            attempts.setdefault(row["id"], []).append(Outcome(row["outcome"]))
+        seen = {}
+        for one in shown:
+            ends = attempts.get(one.id, []) + [Outcome.SUCCEEDED] * (one.state is State.SUCCEEDED)
+            fence = one.fence if one.state is State.RUNNING else None
+            wish = one.cancel_asked_at is not None and not is_final(one.state)
+            seen[one.id] = (one.state, one.attempt, one.next_attempt_at, fence, wish, ends)
+        expected = {}
+        for id, run in self.model.runs.items():
+            waits_until = run.due_at if run.state is State.SCHEDULED else None
+            fence = run.lease if run.state is State.RUNNING else None
+            expected[id] = (run.state, run.attempt, waits_until, fence, run.wish and not is_final(run.state), run.ends)
+        assert seen == expected
+        for id, job in self.model.jobs.items():
+            read = await self.world.read(id)
+            assert (read.state, read.next_fire_at) == (job.state, job.next_at if job.state is JobState.ACTIVE else None)
+            assert shard_of(id) in self.model.epoch
+        await assert_ledger_is_sound(self.world.engine)
+
+
+def check(machine: type[Ledger], examples: int) -> None:
+    chosen = settings(max_examples=examples, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
+    with asyncio.Runner() as runner:
+        machine.runner = runner
+        run_state_machine_as_test(machine, settings=chosen)
+
+
+@pytest.mark.slow
+def test_sqlite_is_the_model(long_form: bool) -> None:
+    async def opened() -> Engine:
+        engine = FaultyInline()
+        await upgrade(engine)
+        return engine
+
+    class OnSqlite(Ledger):
+        open = staticmethod(opened)
+
+        def teardown(self) -> None:
+            self.wait(self.world.engine.close())
+
+    check(OnSqlite, 600 if long_form else 60)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_postgres_is_the_model(shared_dsn: str, long_form: bool) -> None:
+    engine = FaultyPostgres(shared_dsn)
+
+    async def opened() -> Engine:
+        await empty(shared_dsn)
+        return engine
+
+    class OnPostgres(Ledger):
+        open = staticmethod(opened)
+
+    check(OnPostgres, 120 if long_form else 12)

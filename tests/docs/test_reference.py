@@ -1,0 +1,32 @@
+"""The reference says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from duly.domain.codes import CODES
+from scripts.reference import TARGET, pages
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", sorted(pages()))
+def test_a_page_of_the_reference_is_what_the_code_says(name: str) -> None:
+    assert (TARGET / name).read_text(encoding="utf-8") == pages()[name], "run `python -m scripts.reference`"
+
+
+def test_every_code_that_is_raised_is_registered_and_every_registered_one_is_used() -> None:
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py") if path.name != "codes.py")
+    raised = set(re.findall(r"DULY-E\d{3}", source))
+
+    assert raised - CODES.keys() == set()
+    assert CODES.keys() - raised == set()
+
+
+def test_links_in_the_documents_lead_somewhere() -> None:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")]:
+        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} → {target}"
