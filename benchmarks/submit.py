@@ -46,7 +46,8 @@ async def _rate(call: Callable[[], Awaitable[int]], seconds: float, callers: int
     async def caller() -> None:
         nonlocal done
         while time.perf_counter() < end:
-            done += await call()
+            made = await call()
+            done += made
 
     began = time.perf_counter()
     await asyncio.gather(*(caller() for _ in range(callers)))

@@ -181,9 +181,9 @@ class Service:
         ownership = Ownership(name, node.store.leases, node.clock, OwnershipSettings())
         hot_index = MemoryHotIndex()
         dispatcher = Dispatcher(ownership, node.store.schedules, node.store.definitions, hot_index, node.transport, node.clock, DispatcherSettings())
-        hydrator = Hydrator(ownership, node.store.schedules, hot_index, HydratorSettings())
+        hydrator = Hydrator(ownership, node.store.schedules, hot_index, node.transport, HydratorSettings())
         tasks.append(asyncio.create_task(loop.run(dispatcher, node.clock, stop, system_entropy, dispatcher.wait)))
-        tasks.append(asyncio.create_task(loop.run(hydrator, node.clock, stop, system_entropy)))
+        tasks.append(asyncio.create_task(loop.run(hydrator, node.clock, stop, system_entropy, hydrator.wait)))
         try:
             yield
         finally:

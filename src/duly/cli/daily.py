@@ -171,7 +171,7 @@ def _fire_columns(zone: tzinfo | None) -> list[Column[Fire]]:
 def _why_no_fire(job: JobView) -> str:
     if job.state == "PAUSED":
         reason = f": {job.pause_reason}" if job.pause_reason else ""
-        return f"{job.name} is paused since {output.relative(job.paused_at)}{reason}. `duly job resume {job.name}` lets it fire again."
+        return f"{job.name} was paused {output.relative(job.paused_at)}{reason}. `duly job resume {job.name}` lets it fire again."
     if job.state == "ACTIVE":
         return f"{job.name} has no schedule; it runs when it is asked to: duly run {job.name}"
     return f"{job.name} is {job.state.lower()} and fires no more."

@@ -20,17 +20,18 @@ from duly.adapters.sql.engine import Engine
 from duly.adapters.sql.migrate import Migration, pending
 from duly.cli import db, output
 from duly.cli.errors import FAILURE, OK
+from duly.cli.fleet import handler_of, serves
 from duly.cli.output import GREEN, GREY, RED, YELLOW, Output, paint
 from duly.cli.parsing import Arguments, Command, Parser, remote_options
 from duly.cli.welcome import masked, near
 from duly.domain.errors import DulyError
 from duly.domain.instants import SECOND, Micros
-from duly.domain.job import HTTP_HANDLER, SHELL_HANDLER, satisfies
+from duly.domain.job import SHELL_HANDLER
 from duly.domain.zones import tzdata_version
 from duly.sdk import calls
 from duly.sdk.client import Client
 from duly.wire.fleet import WorkerView
-from duly.wire.jobs import JobView, TargetShape
+from duly.wire.jobs import JobView
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_SQLITE = (3, 38)
@@ -197,11 +198,11 @@ def _workers(workers: Sequence[WorkerView], jobs: Sequence[JobView]) -> Iterator
     versions = sorted({worker.version for worker in workers})
     if len(versions) > 1:
         yield Finding("workers", WARN, f"workers run different versions: {', '.join(versions)}", "Update the older ones.")
-    orphans = [job for job in jobs if not any(_serves(worker, job.target) for worker in workers)]
+    orphans = [job for job in jobs if not any(serves(worker, job.target) for worker in workers)]
     if orphans:
-        handlers = sorted({f"{_handler(job.target)} in pool {job.target.pool}" for job in orphans})
+        handlers = sorted({f"{handler_of(job.target)} in pool {job.target.pool}" for job in orphans})
         fix = "Start a worker for them: duly worker APP --pool POOL"
-        if all(_handler(job.target) == SHELL_HANDLER for job in orphans):
+        if all(handler_of(job.target) == SHELL_HANDLER for job in orphans):
             fix = "Shell commands are off by default: start the worker with --shell."
         yield Finding("handlers", FAIL, f"no live worker serves {_some(handlers)}: {_some([job.name for job in orphans])} cannot run", fix)
     elif jobs:
@@ -226,15 +227,6 @@ def _schedules(jobs: Sequence[JobView]) -> Iterator[Finding]:
         yield Finding(
             "schedules", PASS, f"{_plural(sum(job.next_fire_at is not None for job in jobs), 'schedule')} waiting for the next fire"
         )
-
-
-def _serves(worker: WorkerView, target: TargetShape) -> bool:
-    needed = ",".join(f"{key}={value}" if value else key for key, value in sorted(target.requires.items()))
-    return worker.pool == target.pool and _handler(target) in worker.handlers and satisfies(worker.labels, needed)
-
-
-def _handler(target: TargetShape) -> str:
-    return target.handler or (HTTP_HANDLER if target.http is not None else SHELL_HANDLER)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -39,7 +39,8 @@ def report(error: DulyError) -> int:
     """Print an error on standard error; returns its exit code."""
     from duly.cli.output import BOLD, RED, paint
 
-    where = f"{error.field}: " if error.field else ""
+    # A whole sentence says itself what it is about.
+    where = f"{error.field}: " if error.field and not error.message[:1].isupper() else ""
     print(f"{paint('✗', RED, sys.stderr)} {paint(error.code, BOLD, sys.stderr)}  {where}{error.message}", file=sys.stderr)
     if error.hint:
         print(f"  {error.hint}", file=sys.stderr)

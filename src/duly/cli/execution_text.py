@@ -62,7 +62,7 @@ def fields(execution: ExecutionView) -> list[tuple[str, str | None]]:
         ("trigger", execution.trigger),
         ("due", output.moment(execution.scheduled_at)),
         ("started", output.moment(execution.started_at)),
-        ("late", None if late is None else f"{lateness(execution)}{'  (late)' if late > TOLERATED_MS else ''}"),
+        ("late", None if late is None else f"{lateness(execution)}{'  (late)' if late > TOLERATED_MS and execution.attempt <= 1 else ''}"),
         ("ran", None if execution.started_at is None else duration(execution)),
         ("finished", output.moment(execution.finished_at)),
         ("attempt", f"{execution.attempt}/{execution.max_attempts}"),

@@ -131,7 +131,7 @@ def _configure_create(parser: Parser) -> None:
     what = parser.add_argument_group("what it runs (one of them)").add_mutually_exclusive_group()
     what.add_argument("--handler", metavar="NAME", help="a function of your application, or duly.echo")
     what.add_argument("--url", metavar="URL", dest="hook", help="a webhook")
-    what.add_argument("--shell", metavar="WORD", nargs="+", help="a command and its arguments, without a shell; after --, options too")
+    what.add_argument("--shell", metavar="WORD", nargs="+", help="a command and its arguments; those with a - in front go last, after --")
     parser.add_argument("--method", help="of the webhook (POST)")
     parser.add_argument("--pool", help="the pool whose workers run it (default)")
     parser.add_argument("--payload", metavar="JSON", help="what the handler gets; @file reads a file, - standard input")
@@ -139,7 +139,6 @@ def _configure_create(parser: Parser) -> None:
     parser.add_argument("--timeout", metavar="TIME", help="how long an attempt may take, such as 10m")
     parser.add_argument("--overlap", metavar="POLICY", help="when the previous run still runs: skip, queue_one, queue_all or allow")
     parser.add_argument("--description", metavar="TEXT")
-    parser.add_argument("command", metavar="-- WORD", nargs="*", help="the command of --shell, when it has options")
     remote_options(parser)
 
 
@@ -185,9 +184,9 @@ def _job_of(arguments: Arguments) -> dict[str, Any]:
 
 def _target_of(arguments: Arguments, before: Any) -> dict[str, Any] | None:
     target: dict[str, Any] = dict(before) if isinstance(before, dict) else {}
-    command = [*(arguments.shell or ()), *arguments.command]
-    if arguments.command and arguments.shell is None and (arguments.handler or arguments.hook):
-        raise Invalid("DULY-E604", f"{arguments.command[0]!r} is one word too many.", hint="A command goes after --shell.")
+    command = [*(arguments.shell or ()), *arguments.rest]
+    if arguments.rest and (arguments.handler or arguments.hook):
+        raise Invalid("DULY-E604", f"{arguments.rest[0]!r} is one word too many.", hint="Only a command (--shell) has words after --.")
     own: dict[str, Any] | None = None
     if arguments.handler is not None:
         own = {"handler": arguments.handler}
@@ -258,7 +257,7 @@ COMMANDS = {
         {
             "list": Command("all jobs, newest first", _configure_list, _list, "duly job list"),
             "show": Command("one job: schedule, policies, next fires, latest runs", _configure_one, _show, "duly job show"),
-            "create": Command("make a job", _configure_create, _create, "duly job create", _EXAMPLES),
+            "create": Command("make a job", _configure_create, _create, "duly job create", _EXAMPLES, takes_rest=True),
             "pause": Command("no fire until it is resumed", _configure_pause, _pause, "duly job pause"),
             "resume": Command("fire again from now on", _configure_one, _resume, "duly job resume"),
             "delete": Command("cancel a job and its future fires", _configure_delete, _delete, "duly job delete"),

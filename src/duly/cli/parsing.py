@@ -45,12 +45,19 @@ class Command(NamedTuple):
     action: Callable[[Arguments], int]
     path: str
     epilogue: str | None = None
+    takes_rest: bool = False
 
     def run(self, words: Sequence[str]) -> int:
-        """Parse the words and do it."""
+        """Parse the words and do it. With `takes_rest`, what follows `--` is left as it is, in `rest`."""
         parser = Parser(self.path, self.summary, self.epilogue)
         self.configure(parser)
-        return self.action(parser.parse_intermixed_args(words))
+        own, rest = list(words), []
+        if self.takes_rest and "--" in own:
+            end = own.index("--")
+            own, rest = own[:end], own[end + 1 :]
+        arguments = parser.parse_intermixed_args(own)
+        arguments.rest = rest
+        return self.action(arguments)
 
 
 class Group(NamedTuple):

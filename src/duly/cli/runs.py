@@ -12,6 +12,7 @@ import time
 from duly.cli import daily, output, remote
 from duly.cli.errors import OK, RUN_FAILED, TIMED_OUT
 from duly.cli.execution_text import COLUMNS, error_text, fields, situation
+from duly.cli.fleet import handler_of, serves
 from duly.cli.output import Column, Output
 from duly.cli.parsing import Arguments, Command, Group, Parser, remote_options
 from duly.cli.values import moment_of, payload_of, seconds_of
@@ -20,6 +21,8 @@ from duly.sdk.client import Client
 from duly.wire.executions import AttemptView, EnqueuedView, ExecutionView, StateName
 
 FINAL = frozenset({StateName.SUCCEEDED, StateName.DEAD, StateName.CANCELLED, StateName.SKIPPED})
+# After that long in the queue it is worth looking whether anybody can run it at all.
+PATIENCE = 3.0
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 1.0
 
@@ -89,17 +92,33 @@ def wait(client: Client, out: Output, execution_id: str, limit: float | None) ->
     started = time.monotonic()
     pause = FIRST_PAUSE
     said: tuple[str, int] | None = None
+    has_looked = False
     while True:
         execution = client.send(calls.show_execution(execution_id))
         stands = (execution.state, execution.attempt)
         if stands != said and execution.state not in FINAL:
             out.say(f"{output.paint(situation(execution), output.state_colour(execution.state), sys.stderr)}  {execution.job_name}")
             said = stands
-        left = None if limit is None else limit - (time.monotonic() - started)
+        waited = time.monotonic() - started
+        if waited > PATIENCE and execution.state is StateName.PENDING and not has_looked:
+            has_looked = True
+            if (trouble := nobody_serves(client, execution.job_id)) is not None:
+                out.say(trouble)
+        left = None if limit is None else limit - waited
         if execution.state in FINAL or (left is not None and left <= 0):
             return execution
         time.sleep(pause if left is None else min(pause, left))
         pause = min(pause * 1.5, LONGEST_PAUSE)
+
+
+def nobody_serves(client: Client, job_id: str) -> str | None:
+    """Why a ready execution may stay where it is: no live worker can run it."""
+    target = client.send(calls.show_job(job_id)).target
+    workers = [worker for worker in client.send(calls.list_workers()).items if worker.state == "LIVE"]
+    if any(serves(worker, target) for worker in workers):
+        return None
+    fix = "start the worker with --shell" if target.shell is not None else f"start one: duly worker APP --pool {target.pool}"
+    return f"! No live worker serves {handler_of(target)} in pool {target.pool}; {fix}"
 
 
 # ---------------------------------------------------------------- the noun

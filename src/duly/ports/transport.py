@@ -23,5 +23,8 @@ class Transport(Protocol):
     async def wait_due(self, until: Instant, timeout: float) -> list[Instant]:
         """Wait at most `timeout` seconds, or until an instant before `until` is announced; answers all that were announced."""
 
+    async def wait_scheduled(self, timeout: float) -> bool:
+        """Wait until anybody announces an instant, near or far, at most `timeout` seconds; False when it ran out."""
+
     async def close(self) -> None:
         """Stop listening."""

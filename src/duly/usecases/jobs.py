@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -37,6 +38,7 @@ class Jobs:
         self._entropy = entropy
         self._transport = transport
         self._creations: Coalescer[_Creation, list[JobId]] = Coalescer(self._flush)
+        self._lookups: Coalescer[tuple[int, JobId], Job | None] = Coalescer(self._look_up)
 
     async def create(self, actor: Actor, shapes: Sequence[JobShape], idempotency: Idempotency | None = None) -> list[Job]:
         """Create all of them or none; concurrent calls share a commit."""
@@ -58,7 +60,7 @@ class Jobs:
         if times > 1:
             raise Conflict("DULY-E208", f"The name {twice!r} stands twice in this batch.", field="name")
         created = await self._creations.add(_Creation(new, idempotency))
-        jobs = [await self.show(actor, id) for id in created]
+        jobs = await asyncio.gather(*(self.show(actor, id) for id in created))
         soonest = min((job.next_fire_at for job in jobs if job.next_fire_at is not None), default=None)
         if soonest is not None:
             await self._transport.announce_due(soonest)
@@ -68,11 +70,16 @@ class Jobs:
         return await self._store.create_jobs([(creation.jobs, creation.idempotency) for creation in creations], self._clock.now())
 
     async def show(self, actor: Actor, id: JobId) -> Job:
-        """The job, or NotFound: a foreign tenant's job is not there."""
-        job = await self._store.job(actor.tenant, id)
+        """The job, or NotFound: a foreign tenant's job is not there. Callers that come at once share their queries."""
+        job = await self._lookups.add((actor.tenant, id))
         if job is None:
             raise NotFound("DULY-E204", f"There is no job {job_text(id)}.", field="jobId")
         return job
+
+    async def _look_up(self, wanted: Sequence[tuple[int, JobId]]) -> list[Job | None]:
+        distinct = list(dict.fromkeys(wanted))
+        found = dict(zip(distinct, await asyncio.gather(*(self._store.job(tenant, id) for tenant, id in distinct)), strict=True))
+        return [found[key] for key in wanted]
 
     async def named(self, actor: Actor, name: str) -> Job | None:
         """The live job of that name, if there is one."""

@@ -15,6 +15,7 @@ class Bell:
     def __init__(self) -> None:
         self._ready = asyncio.Event()
         self._sooner = asyncio.Event()
+        self._scheduled = asyncio.Event()
         self._announced: list[Instant] = []
         self._until: Instant | None = None
 
@@ -22,10 +23,15 @@ class Bell:
         """Something may be ready."""
         self._ready.set()
 
+    def ring_scheduled(self) -> None:
+        """Something may have been scheduled, nobody knows for when."""
+        self._scheduled.set()
+
     def ring_due(self, at: Instant) -> None:
         """Something becomes due at this instant."""
         if len(self._announced) < 10_000:
             self._announced.append(at)
+        self.ring_scheduled()
         if self._until is not None and at < self._until:
             self._sooner.set()
 
@@ -36,21 +42,17 @@ class Bell:
         self.ring_due(at)
 
     async def wait_ready(self, timeout: float) -> bool:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await self._ready.wait()
-        heard = self._ready.is_set()
-        self._ready.clear()
-        return heard
+        return await _heard(self._ready, timeout)
+
+    async def wait_scheduled(self, timeout: float) -> bool:
+        return await _heard(self._scheduled, timeout)
 
     async def wait_due(self, until: Instant, timeout: float) -> list[Instant]:
         if not any(at < until for at in self._announced):
             self._until = until
             self._sooner.clear()
             try:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(timeout):
-                        await self._sooner.wait()
+                await _heard(self._sooner, timeout)
             finally:
                 self._until = None
         announced, self._announced = self._announced, []
@@ -58,3 +60,13 @@ class Bell:
 
     async def close(self) -> None:
         """Nothing to let go of."""
+
+
+async def _heard(event: asyncio.Event, timeout: float) -> bool:
+    """Wait for a ring, and take it down."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout):
+            await event.wait()
+    heard = event.is_set()
+    event.clear()
+    return heard

@@ -103,11 +103,6 @@ class SqliteEngine:
     async def store_now(self) -> Instant:
         return time.time_ns() // 1000
 
-    async def data_version(self) -> int:
-        """A number that changes when another connection has committed; cheap enough to ask often."""
-        version: int = await self._submit(self._writes if self._in_memory else self._reads, lambda connection: connection.execute("PRAGMA data_version").fetchone()[0])
-        return version
-
     async def close(self) -> None:
         if self._closed:
             return

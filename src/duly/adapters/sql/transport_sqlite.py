@@ -4,36 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sqlite3
 
 from duly.adapters.sql.bell import Bell
 from duly.adapters.sql.engine_sqlite import SqliteEngine
-from duly.domain.errors import Unavailable
 
-LOOK_EVERY = 0.05
+LOOK_EVERY = 0.02
 
 
 class SqliteTransport(Bell):
-    """Another process that commits changes `data_version`; asking for it costs microseconds, so we ask often."""
+    """Whoever commits changes `data_version`. Asking for it reads shared memory and costs microseconds, so we ask often,
+    on a connection of our own: a turn through the reader's thread would cost more than the question."""
 
     def __init__(self, engine: SqliteEngine) -> None:
         super().__init__()
-        self._engine = engine
+        self._path = engine.path
         self._watcher: asyncio.Task[None] | None = None
 
     async def wait_ready(self, timeout: float) -> bool:
-        if self._watcher is None:
-            self._watcher = asyncio.create_task(self._watch(), name="duly-sqlite-watch")
+        self._keep_watching()
         return await super().wait_ready(timeout)
+
+    async def wait_scheduled(self, timeout: float) -> bool:
+        self._keep_watching()
+        return await super().wait_scheduled(timeout)
+
+    def _keep_watching(self) -> None:
+        if self._watcher is None and self._path != ":memory:":
+            self._watcher = asyncio.create_task(self._watch(), name="duly-sqlite-watch")
 
     async def _watch(self) -> None:
         seen = -1
-        while True:
-            with contextlib.suppress(Unavailable):
-                version = await self._engine.data_version()
-                if version != seen:
-                    seen = version
-                    self.ring()
-            await asyncio.sleep(LOOK_EVERY)
+        with contextlib.closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
+            while True:
+                with contextlib.suppress(sqlite3.Error):
+                    version = connection.execute("PRAGMA data_version").fetchone()[0]
+                    if version != seen:
+                        seen = version
+                        # Ready or scheduled: the counter does not say, so both who wait look.
+                        self.ring()
+                        self.ring_scheduled()
+                await asyncio.sleep(LOOK_EVERY)
 
     async def close(self) -> None:
         if self._watcher is not None:
