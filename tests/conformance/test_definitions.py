@@ -17,7 +17,7 @@ from tests.conformance.world import START, World
 
 async def create(world: World, *jobs: NewJob, key: str | None = None, body: bytes = b"body", lasts: int = DAY) -> list:
     idempotency = None if key is None else world.key(key, body, lasts)
-    return (await world.store.definitions.create_jobs([(jobs, idempotency)], world.now))[0]
+    return [job.id for job in (await world.store.definitions.create_jobs([(jobs, idempotency)], world.now))[0]]
 
 
 class TestCreating:
@@ -151,7 +151,7 @@ class TestIdempotencyKeys:
 
         answer = await world.store.definitions.create_jobs([([world.new_job(world.spec())], world.key("a")), ([fresh], world.key("b"))], world.now)
 
-        assert answer == [[known.id], [fresh.id]]
+        assert [[job.id for job in jobs] for jobs in answer] == [[known.id], [fresh.id]]
 
 
 class TestVersions:

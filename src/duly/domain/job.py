@@ -10,7 +10,7 @@ from typing import assert_never
 from uuid import UUID
 
 from duly.domain.catchup import CatchUp
-from duly.domain.cron import parse_cron
+from duly.domain.cron import Cron, parse_cron
 from duly.domain.errors import Invalid
 from duly.domain.ids import JobId
 from duly.domain.instants import DAY, HOUR, LATEST, MINUTE, SECOND, Instant, Micros
@@ -183,7 +183,8 @@ def schedule_of(timing: Timing, job_id: UUID) -> Schedule | None:
         case JobType.CRON:
             if timing.cron is None:
                 raise Invalid("DULY-E101", "a CRON job needs a schedule.", field="schedule", hint='For example "schedule": "0 3 * * *".')
-            cron = parse_cron(timing.cron, seconds=timing.seconds, hash_key=job_id.hex)
+            # Without an H the slot is everybody's, so a herd of jobs on one expression is parsed once.
+            cron = _parsed(timing.cron, timing.seconds, job_id.hex if "H" in timing.cron.upper() else "")
             load_zone(timing.zone)
             return CronSchedule(cron=cron, zone=timing.zone, gap=timing.dst_gap, overlap=timing.dst_overlap, start_at=start, end_at=end)
         case JobType.INTERVAL:
@@ -202,6 +203,11 @@ def schedule_of(timing: Timing, job_id: UUID) -> Schedule | None:
             return None
         case _:
             assert_never(timing.type)
+
+
+@lru_cache(maxsize=65_536)
+def _parsed(text: str, seconds: bool, hash_key: str) -> Cron:
+    return parse_cron(text, seconds=seconds, hash_key=hash_key)
 
 
 def check_spec(spec: JobSpec) -> None:

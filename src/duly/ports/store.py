@@ -19,6 +19,7 @@ from duly.domain.execution import (
     Verdict,
     WorkerId,
 )
+from duly.domain.access import DEFAULT_TENANT
 from duly.domain.decide import Firing
 from duly.domain.fairness import Ask, Work
 from duly.domain.ids import ExecutionId, JobId
@@ -45,6 +46,7 @@ class NewJob:
     spec: JobSpec
     shard: int
     next_fire_at: Instant | None
+    tenant_name: str = DEFAULT_TENANT
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,8 @@ class ExecutionFilter:
 class Definitions(Protocol):
     """Jobs and their versions."""
 
-    async def create_jobs(self, creations: Sequence[tuple[Sequence[NewJob], Idempotency | None]], now: Instant) -> list[list[JobId]]:
-        """Create all or none, in one transaction. With an idempotency key that was used before for the same body: the ids of then.
+    async def create_jobs(self, creations: Sequence[tuple[Sequence[NewJob], Idempotency | None]], now: Instant) -> list[list[Job]]:
+        """Create all or none, in one transaction. With an idempotency key that was used before for the same body: the jobs of then.
 
         Raises Conflict for a name that a live job of the tenant has (DULY-E208), and for a key used with another body (DULY-E207).
         """

@@ -37,7 +37,7 @@ class Jobs:
         self._clock = clock
         self._entropy = entropy
         self._transport = transport
-        self._creations: Coalescer[_Creation, list[JobId]] = Coalescer(self._flush)
+        self._creations: Coalescer[_Creation, list[Job]] = Coalescer(self._flush)
         self._lookups: Coalescer[tuple[int, JobId], Job | None] = Coalescer(self._look_up)
 
     async def create(self, actor: Actor, shapes: Sequence[JobShape], idempotency: Idempotency | None = None) -> list[Job]:
@@ -59,14 +59,13 @@ class Jobs:
         twice, times = Counter(item.spec.name for item in new).most_common(1)[0]
         if times > 1:
             raise Conflict("DULY-E208", f"The name {twice!r} stands twice in this batch.", field="name")
-        created = await self._creations.add(_Creation(new, idempotency))
-        jobs = await asyncio.gather(*(self.show(actor, id) for id in created))
+        jobs = await self._creations.add(_Creation(new, idempotency))
         soonest = min((job.next_fire_at for job in jobs if job.next_fire_at is not None), default=None)
         if soonest is not None:
             await self._transport.announce_due(soonest)
         return jobs
 
-    async def _flush(self, creations: Sequence[_Creation]) -> list[list[JobId]]:
+    async def _flush(self, creations: Sequence[_Creation]) -> list[list[Job]]:
         return await self._store.create_jobs([(creation.jobs, creation.idempotency) for creation in creations], self._clock.now())
 
     async def show(self, actor: Actor, id: JobId) -> Job:
@@ -176,7 +175,7 @@ def _new_job(actor: Actor, id: JobId, spec: JobSpec, now: Instant) -> NewJob:
     first = _first_fire(schedule, now)
     if schedule is not None and first is None:
         raise Invalid("DULY-E102", "The schedule has no fire in the future.", field="schedule", hint="Look at endAt.")
-    return NewJob(id=id, tenant=actor.tenant, spec=spec, shard=shard_of(id), next_fire_at=first)
+    return NewJob(id=id, tenant=actor.tenant, spec=spec, shard=shard_of(id), next_fire_at=first, tenant_name=actor.tenant_name)
 
 
 def _first_fire(schedule: Schedule | None, now: Instant) -> Instant | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from json import dumps, loads
 from uuid import UUID
 
@@ -20,29 +20,38 @@ from duly.ports.store import Idempotency, JobFilter, KeyRow, NewJob, Reschedule
 LAST_ID = UUID(int=(1 << 128) - 1)
 
 
+Create = Callable[[Sequence[tuple[NewJob, int]], Instant], Action[dict[JobId, int]]]
+
+
 class SqlDefinitions:
-    """Jobs and their versions."""
+    """Jobs and their versions. `create` writes new jobs with their routes: one by one, or as the engine does it better."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, create: Create | None = None) -> None:
         self._engine = engine
+        self._create = create or create_one_by_one
 
-    async def create_jobs(self, creations: Sequence[tuple[Sequence[NewJob], Idempotency | None]], now: Instant) -> list[list[JobId]]:
-        def action() -> Action[list[list[JobId]]]:
+    async def create_jobs(self, creations: Sequence[tuple[Sequence[NewJob], Idempotency | None]], now: Instant) -> list[list[Job]]:
+        def action() -> Action[list[list[Job]]]:
             routes: dict[tuple[str, str, str], int] = {}
-            created: list[list[JobId]] = []
+            created: list[list[Job]] = []
             for jobs, idempotency in creations:
-                ids = [job.id for job in jobs]
+                earlier = None
                 if idempotency is not None:
-                    earlier = yield from use_key(jobs[0].tenant, idempotency, ids, now)
-                    if earlier is not None:
-                        created.append(earlier)
-                        continue
-                for job in jobs:
-                    yield from _create(job, routes, now)
-                created.append(ids)
+                    earlier = yield from use_key(jobs[0].tenant, idempotency, [job.id for job in jobs], now)
+                created.append((yield from self._new(jobs, routes, now)) if earlier is None else (yield from _read(jobs[0].tenant, earlier)))
             return created
 
         return await self._engine.run(action)
+
+    def _new(self, jobs: Sequence[NewJob], routes: dict[tuple[str, str, str], int], now: Instant) -> Action[list[Job]]:
+        placed: list[tuple[NewJob, int]] = []
+        for job in jobs:
+            placed.append((job, (yield from _route(job.spec, routes))))
+        numbers = yield from self._create(placed, now)
+        return [
+            Job(job.id, JobState.ACTIVE, JobVersion(numbers[job.id], job.id, 1, job.tenant, job.tenant_name, route, job.spec, now), now, job.next_fire_at)
+            for job, route in placed
+        ]
 
     async def job(self, tenant: int, id: JobId) -> Job | None:
         row = one(await self._engine.fetch("job", {"tenant": tenant, "id": id}))
@@ -74,7 +83,7 @@ class SqlDefinitions:
             if expected is not None and current != expected:
                 return False
             if spec.name != row["name"] and (yield Call("name_is_taken", {"tenant": tenant, "name": spec.name, "id": id})):
-                raise _taken(spec.name)
+                raise name_taken(spec.name)
             route = yield from _route(spec, {})
             number = yield from _add_version(id, current + 1, route, spec, now)
             state = JobState(row["state"])
@@ -163,13 +172,23 @@ def use_key(tenant: int, idempotency: Idempotency, ids: Sequence[UUID], now: Ins
     return [UUID(hex=text) for text in loads(used["answer"])]
 
 
-def _create(job: NewJob, routes: dict[tuple[str, str, str], int], now: Instant) -> Action[None]:
-    route = yield from _route(job.spec, routes)
-    number = yield from _add_version(job.id, 1, route, job.spec, now)
-    if not (yield Call("add_job", {"id": job.id, "tenant": job.tenant, "name": job.spec.name, "version": number, "now": now})):
-        raise _taken(job.spec.name)
-    if job.next_fire_at is not None:
-        yield Call("set_schedule", {"job_id": job.id, "shard": job.shard, "next_fire_at": job.next_fire_at, "version": number, "paused": False})
+def create_one_by_one(jobs: Sequence[tuple[NewJob, int]], now: Instant) -> Action[dict[JobId, int]]:
+    """Three statements a job; answers the numbers of their versions. Raises Conflict for a name that is taken."""
+    numbers: dict[JobId, int] = {}
+    for job, route in jobs:
+        number = numbers[job.id] = yield from _add_version(job.id, 1, route, job.spec, now)
+        if not (yield Call("add_job", {"id": job.id, "tenant": job.tenant, "name": job.spec.name, "version": number, "now": now})):
+            raise name_taken(job.spec.name)
+        if job.next_fire_at is not None:
+            yield Call("set_schedule", {"job_id": job.id, "shard": job.shard, "next_fire_at": job.next_fire_at, "version": number, "paused": False})
+    return numbers
+
+
+def _read(tenant: int, ids: Sequence[JobId]) -> Action[list[Job]]:
+    jobs: list[Job] = []
+    for id in ids:
+        jobs += [job_of(row) for row in (yield Call("job", {"tenant": tenant, "id": id}))]
+    return jobs
 
 
 def _route(spec: JobSpec, known: dict[tuple[str, str, str], int]) -> Action[int]:
@@ -191,7 +210,8 @@ def _add_version(job_id: JobId, version: int, route: int, spec: JobSpec, now: In
     return int(row["id"])
 
 
-def _taken(name: str) -> Conflict:
+def name_taken(name: str) -> Conflict:
+    """Why a job cannot have this name."""
     return Conflict("DULY-E208", f"A job named {name!r} exists already.", field="name", hint="Change it with PUT, or delete it first.")
 
 

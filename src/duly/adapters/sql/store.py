@@ -72,13 +72,14 @@ def store_on(engine: Engine) -> Store:
             health=SqlHealth(engine),
         )
     from duly.adapters.sql.engine_postgres import PostgresEngine
+    from duly.adapters.sql.postgres.definitions import create_in_bulk
     from duly.adapters.sql.postgres.dispatch import PostgresIntake, PostgresSchedules
     from duly.adapters.sql.postgres.sweep import PostgresCancels, PostgresLosses, PostgresRetention
     from duly.adapters.sql.postgres.work import PostgresOutcomes, PostgresReady
 
     assert isinstance(engine, PostgresEngine)
     return Store(
-        definitions=SqlDefinitions(engine),
+        definitions=SqlDefinitions(engine, create_in_bulk),
         intake=PostgresIntake(engine),
         schedules=PostgresSchedules(engine),
         ready=PostgresReady(engine),

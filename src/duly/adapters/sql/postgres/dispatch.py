@@ -24,7 +24,7 @@ class PostgresIntake:
         self._engine = engine
 
     async def enqueue(self, executions: Sequence[NewExecution], now: Instant) -> int:
-        rows = await self._engine.fetch_or_again("enqueue", _columns(executions, now), Lane.GENERAL)
+        rows = await self._engine.fetch_or_again("enqueue", _columns(executions, now), Lane.FINISH)
         return int(rows[0]["n"])
 
     async def enqueue_once(self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant) -> list[ExecutionId]:

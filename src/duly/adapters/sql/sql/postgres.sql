@@ -33,6 +33,28 @@ WITH submitted AS (
 )
 SELECT count(*) AS n FROM submitted;
 
+-- name: create_jobs
+-- A batch of new jobs in one statement (three round trips a job took 14 s for 10,000). `taken`: a live job has that name.
+WITH wanted AS MATERIALIZED (
+    SELECT *
+    FROM unnest(:ids::uuid[], :tenants::int[], :names::text[], :routes::int[], :max_attempts::smallint[], :definitions::json[], :shards::smallint[],
+                :next_ats::bigint[])
+         AS f (id, tenant, name, route, max_attempts, definition, shard, next_at)
+), version AS (
+    INSERT INTO job_versions (job_id, version, route, max_attempts, definition, created_at)
+    SELECT id, 1, route, max_attempts, definition, :now::bigint FROM wanted
+    RETURNING id, job_id
+), created AS (
+    INSERT INTO jobs (id, tenant, name, state, version, created_at)
+    SELECT w.id, w.tenant, w.name, 0, v.id, :now::bigint FROM wanted w JOIN version v ON v.job_id = w.id
+    ON CONFLICT DO NOTHING
+    RETURNING id
+), scheduled AS (
+    INSERT INTO schedules (job_id, shard, next_fire_at, version, paused)
+    SELECT w.id, w.shard, w.next_at, v.id, false FROM wanted w JOIN version v ON v.job_id = w.id WHERE w.next_at IS NOT NULL
+)
+SELECT w.name, v.job_id, v.id AS number, w.id NOT IN (SELECT id FROM created) AS taken FROM wanted w JOIN version v ON v.job_id = w.id;
+
 -- ---------------------------------------------------------------- dispatch
 
 -- name: due_schedules
