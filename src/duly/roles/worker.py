@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from duly.domain import decide
-from duly.domain.execution import Claimed, Finished, LeaseId, LogLine, WorkerId
+from duly.domain.execution import Claimed, Finished, LeaseId, WorkerId
 from duly.domain.fairness import Work, share_out
 from duly.domain.errors import Unavailable
 from duly.domain.ids import ExecutionId, JobId
@@ -34,6 +34,7 @@ from duly.ports.clock import Clock, Entropy
 from duly.ports.handlers import Attempt, Failure, Registry
 from duly.ports.store import Definitions, Outcomes, ReadyQueue
 from duly.roles.heartbeat import Heartbeat
+from duly.roles.log_pump import LogPump
 from duly.roles.loop import Step
 
 log = logging.getLogger("duly.worker")
@@ -101,7 +102,7 @@ class Worker:
         self._runners: set[asyncio.Task[None]] = set()
         self._done: list[Finished] = []
         self._held: dict[LeaseId, int] = {}
-        self._logging: dict[ExecutionId, Attempt] = {}
+        self._logs = LogPump(outcomes)
         self._routes: list[int] = []
         self._routes_looked_at: Micros = -(1 << 60)
         self._work: list[Work] = []
@@ -121,7 +122,7 @@ class Worker:
             self._stop_all(None)
             return Step(self.settings.poll, {"untrusted": 1})
         self._stop_what_is_over(now)
-        await self._send_logs()
+        await self._logs.send(self._id, [attempt for attempt, _ in self._running.values() if attempt.logs is not None])
         done, self._done = self._done, []
         room = self._room()
         if done and room:
@@ -312,8 +313,7 @@ class Worker:
     def _end(
         self, attempt: Attempt, outcome: Outcome, state: State, *, result: str | None = None, error: str | None = None, retry_at: Instant | None = None
     ) -> None:
-        if attempt.logs is not None:
-            self._logging[attempt.id] = attempt
+        self._logs.ended(attempt)
         plan = self._plans[attempt.version.number]
         self._done.append(
             Finished(attempt.id, attempt.fence, outcome, state, attempt.started_at, self._clock.now(), plan.job_id, plan.shard, attempt.holds_place, result, error, retry_at)
@@ -342,6 +342,7 @@ class Worker:
             self._buffer.clear()
             self._done.clear()
             self._held.clear()
+            self._logs.clear()
         for attempt, task in list(self._running.values()):
             if attempt.stop is None:
                 attempt.stop = outcome or Outcome.WORKER_LOST
@@ -380,22 +381,6 @@ class Worker:
             self.refused += len(refused)
             log.warning("the store refused %d finished attempts: their leases were lost", len(refused))
 
-    async def _send_logs(self) -> None:
-        lines: list[tuple[LeaseId, ExecutionId, int, LogLine]] = []
-        taken: list[tuple[Attempt, int]] = []
-        for attempt, _ in self._running.values():
-            _collect(attempt, lines, taken)
-        for attempt in self._logging.values():
-            _collect(attempt, lines, taken)
-        if lines:
-            await self._outcomes.append_logs(self._id, lines)
-        for attempt, count in taken:
-            attempt.logs_sent = count
-        ended, self._logging = self._logging, {}
-        for id, attempt in ended.items():
-            if attempt.logs is not None and attempt.logs_sent < len(attempt.logs):
-                self._logging[id] = attempt
-
     def on_news(self) -> Callable[[], None]:
         """A callback for the heartbeat's thread: the worker looks at once."""
         loop = asyncio.get_running_loop()
@@ -405,16 +390,6 @@ class Worker:
                 loop.call_soon_threadsafe(self.wake.set)
 
         return ring
-
-
-def _collect(attempt: Attempt, lines: list[tuple[LeaseId, ExecutionId, int, LogLine]], taken: list[tuple[Attempt, int]]) -> None:
-    # A thread may append while we read: what is past our count waits for the next time.
-    if attempt.logs is None:
-        return
-    count = len(attempt.logs)
-    if count > attempt.logs_sent:
-        lines += [(attempt.fence, attempt.id, attempt.attempt, line) for line in attempt.logs[attempt.logs_sent : count]]
-        taken.append((attempt, count))
 
 
 def _unknown_handler(name: str) -> Callable[[Attempt], Coroutine[Any, Any, Any]]:
