@@ -125,7 +125,9 @@ def _attempts_have_no_holes(
         assert all(row["lease_id"] > one["lease_id"] for one in attempts.get(row["id"], ())), "an older fence runs"
     for row in rows["outcomes"]:
         ended = attempts.get(row["id"], ())
-        assert row["attempt"] == len(ended) + (row["state"] == State.SUCCEEDED), f"outcome of {row['id']} after {len(ended)} attempts: {row}"
+        assert row["attempt"] == len(ended) + (row["state"] == State.SUCCEEDED), (
+            f"outcome of {row['id']} after {len(ended)} attempts: {row}"
+        )
         if row["state"] == State.SUCCEEDED:
             assert all(row["lease_id"] > one["lease_id"] for one in ended), "an older fence succeeded"
         elif ended:

@@ -191,6 +191,13 @@ class Model:
                 self._end(id, State.CANCELLED)
         return {id: self.runs[id].state for id in ids}
 
+    def wish(self, id: UUID) -> None:
+        if not is_final(self.runs[id].state):
+            self.runs[id].wish = True
+
+    def change(self, job: UUID, version: int) -> None:
+        self.jobs[job].version = version
+
     def set_state(self, job: UUID, state: JobState, next_at: Instant | None) -> bool:
         if self.jobs[job].state is JobState.CANCELLED:
             return False

@@ -22,7 +22,9 @@ async def create(world: World, *jobs: NewJob, key: str | None = None, body: byte
 
 class TestCreating:
     async def test_a_job_is_read_as_it_was_created(self, world: World) -> None:
-        spec = world.spec("report", every=HOUR, payload='{"to":"a@b"}', description="monthly", pool="big", requires={"gpu": "", "region": "eu"})
+        spec = world.spec(
+            "report", every=HOUR, payload='{"to":"a@b"}', description="monthly", pool="big", requires={"gpu": "", "region": "eu"}
+        )
         new = world.new_job(spec)
 
         assert await create(world, new) == [new.id]
@@ -149,7 +151,9 @@ class TestIdempotencyKeys:
         known, fresh = world.new_job(world.spec()), world.new_job(world.spec())
         await create(world, known, key="a")
 
-        answer = await world.store.definitions.create_jobs([([world.new_job(world.spec())], world.key("a")), ([fresh], world.key("b"))], world.now)
+        answer = await world.store.definitions.create_jobs(
+            [([world.new_job(world.spec())], world.key("a")), ([fresh], world.key("b"))], world.now
+        )
 
         assert [[job.id for job in jobs] for jobs in answer] == [[known.id], [fresh.id]]
 
@@ -357,7 +361,9 @@ class TestListing:
         assert {job.version.spec.name for job in found} == expected
 
     async def test_every_field_of_a_spec_survives(self, world: World) -> None:
-        spec: JobSpec = world.spec(every=HOUR, payload='{"ü": [1, null, "\\u0000"]}', timeout=5 * SECOND, description="naïve – 日本", source="app.py:1")
+        spec: JobSpec = world.spec(
+            every=HOUR, payload='{"ü": [1, null, "\\u0000"]}', timeout=5 * SECOND, description="naïve – 日本", source="app.py:1"
+        )
 
         new = world.new_job(spec)
         await create(world, new)

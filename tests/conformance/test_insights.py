@@ -120,7 +120,12 @@ async def test_a_running_execution_names_its_worker_and_fence(world: World) -> N
 
     execution = await world.execution(id)
 
-    assert (execution.state, execution.worker, execution.fence, execution.started_at) == (State.RUNNING, worker, claimed.lease, START + SECOND)
+    assert (execution.state, execution.worker, execution.fence, execution.started_at) == (
+        State.RUNNING,
+        worker,
+        claimed.lease,
+        START + SECOND,
+    )
     assert (execution.attempt, execution.max_attempts, execution.last_outcome) == (1, 3, None)
 
 

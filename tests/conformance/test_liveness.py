@@ -18,7 +18,15 @@ class TestWorkers:
         worker = await world.store.liveness.register("w", about, START, TTL)
 
         (row,) = await world.store.insights.workers(START)
-        assert (row.id, row.name, row.about, row.started_at, row.expires_at, row.lost_at, row.running) == (worker, "w", about, START, START + TTL, None, 0)
+        assert (row.id, row.name, row.about, row.started_at, row.expires_at, row.lost_at, row.running) == (
+            worker,
+            "w",
+            about,
+            START,
+            START + TTL,
+            None,
+            0,
+        )
 
     async def test_every_registration_is_a_new_worker(self, world: World) -> None:
         workers = [await world.worker("same") for _ in range(3)]
@@ -112,7 +120,9 @@ class TestShards:
     async def lease(self, store: Store, shard: int = 5) -> ShardLease:
         return (await store.leases.shards())[shard]
 
-    async def take(self, store: Store, owner: str, now: int = START, ttl: int = 10 * SECOND, patience: int = MINUTE, epoch: int | None = None) -> int | None:
+    async def take(
+        self, store: Store, owner: str, now: int = START, ttl: int = 10 * SECOND, patience: int = MINUTE, epoch: int | None = None
+    ) -> int | None:
         seen = (await self.lease(store)).epoch if epoch is None else epoch
         return await store.leases.take(5, seen, owner, now, ttl, patience)
 

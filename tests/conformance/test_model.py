@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from duly.adapters.sql.engine_sqlite import InlineSqliteEngine
 from duly.adapters.sql.migrate import upgrade
 from duly.domain.errors import Unavailable
 from duly.domain.instants import MINUTE, SECOND
+from duly.domain.job import Priority
 from duly.domain.lifecycle import JobState, Outcome, State, is_final
 from duly.domain.overlap import OverlapPolicy
 from duly.domain.retry import Backoff, RetryPolicy
@@ -26,10 +28,11 @@ from duly.ports.store import ExecutionFilter
 from tests.conformance.conftest import empty
 from tests.conformance.ledger import assert_ledger_is_sound, raw
 from tests.conformance.model import Model, Plan
-from tests.conformance.world import TTL, World
+from tests.conformance.world import World
 
 RETRY = RetryPolicy(max_attempts=2, backoff=Backoff.FIXED, initial_delay=10 * SECOND, jitter=0.0, max_losses=2)
 POLICIES = list(OverlapPolicy)
+LIFE = 20 * SECOND
 
 
 class Faulty:
@@ -97,6 +100,7 @@ class Ledger(RuleBasedStateMachine):
         self.model.now = self.world.now
         self.jobs: list[Any] = []
         self.claims: list[tuple[int, Any]] = []
+        self.decided: list[tuple[Any, dict[int, int]]] = []
         self.history: list[Op] = []
 
     def wait(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -113,51 +117,95 @@ class Ledger(RuleBasedStateMachine):
             self.wait(self.world.store.losses.reconcile(self.world.now))
 
     def _store_does(self, op: Op, fault: tuple[int, bool] | None) -> bool:
+        with self.armed(fault):
+            try:
+                self._answer = self.wait(op.of_store())
+            except Unavailable:
+                self._answer = self.wait(op.of_store())
+                return True
+        return False
+
+    @contextmanager
+    def armed(self, fault: tuple[int, bool] | None) -> Iterator[None]:
         if fault is not None:
             self.world.engine.arm(*fault)
         try:
-            self._answer = self.wait(op.of_store())
-        except Unavailable:
-            self._answer = self.wait(op.of_store())
-            return True
+            yield
         finally:
             self.world.engine.disarm()
-        return False
 
-    # ------------------------------------------------------------ rules
+    # ------------------------------------------------------------ jobs and what they fire
 
     @initialize()
     def begin(self) -> None:
-        self.wait(self.world.own_shards())
-        self.model.epoch = dict(self.world.epochs)
+        self.change_dispatcher()
         for policy in (OverlapPolicy.ALLOW, OverlapPolicy.QUEUE_ALL):
-            self.create(policy)
-        self.register()
+            self.create(policy, Priority.NORMAL)
 
     @precondition(lambda self: len(self.jobs) < 5)
-    @rule(policy=st.sampled_from(POLICIES))
-    def create(self, policy: OverlapPolicy) -> None:
-        job = self.wait(self.world.job(every=MINUTE, overlap=policy, max_queued=2, retry=RETRY))
+    @rule(policy=st.sampled_from(POLICIES), priority=st.sampled_from(list(Priority)))
+    def create(self, policy: OverlapPolicy, priority: Priority) -> None:
+        job = self.wait(self.world.job(every=MINUTE, overlap=policy, max_queued=2, retry=RETRY, priority=priority))
         self.jobs.append(job)
         self.model.jobs[job.id] = Plan(job.version.number, self.world.now)
 
-    @rule(which=st.integers(0), count=st.integers(1, 3), due_in=st.sampled_from([0, 0, 5 * SECOND]), fault=faults)
+    @rule(which=st.integers(0))
+    def change(self, which: int) -> None:
+        job = self._job(which)
+        assert self.wait(self.world.change(job))
+        self.model.change(job.id, self.wait(self.world.read(job.id)).version.number)
+
+    @rule(which=st.integers(0), state=st.sampled_from([JobState.PAUSED, JobState.ACTIVE, JobState.ACTIVE]), fault=faults)
+    def pause_or_resume(self, which: int, state: JobState, fault: Any) -> None:
+        job = self._job(which)
+        next_at = self.world.now if state is JobState.ACTIVE else None
+        set_state = self.world.store.definitions.set_state
+        self.do(
+            Op(
+                lambda: set_state(1, job.id, state, next_at, None, self.world.now),
+                lambda: self.model.set_state(job.id, state, next_at),
+                same_answer=True,
+            ),
+            fault,
+        )
+
+    def _job(self, which: int) -> Any:
+        return self.jobs[which % len(self.jobs)]
+
+    @rule(which=st.integers(0), count=st.integers(1, 4), due_in=st.sampled_from([0, 0, 0, 5 * SECOND]), fault=faults)
     def enqueue(self, which: int, count: int, due_in: int, fault: Any) -> None:
-        batch = self.world.new_executions(self.jobs[which % len(self.jobs)], count, due_in=due_in)
+        batch = self.world.new_executions(self._job(which), count, due_in=due_in)
         self.do(Op(lambda: self.world.store.intake.enqueue(batch, self.world.now), lambda: self.model.enqueue(batch)), fault)
 
-    @rule(fault=faults)
-    def fire(self, fault: Any) -> None:
+    @rule()
+    def decide(self) -> None:
+        """What is fired later, perhaps too late."""
         firing = self.wait(self.world.decide())
-        due = {id for id, job in self.model.jobs.items() if job.state is JobState.ACTIVE and job.next_at is not None and job.next_at <= self.model.now}
+        due = {
+            id
+            for id, job in self.model.jobs.items()
+            if job.state is JobState.ACTIVE and job.next_at is not None and job.next_at <= self.model.now
+        }
         assert {move.job_id for move in firing.advances} == due
-        epochs = dict(self.world.epochs)
+        self.decided.append((firing, dict(self.world.epochs)))
+
+    @precondition(lambda self: self.decided)
+    @rule(of_then=st.booleans(), fault=faults)
+    def fire(self, of_then: bool, fault: Any) -> None:
+        firing, epochs = self.decided.pop()
+        epochs = epochs if of_then else dict(self.world.epochs)
 
         async def fired() -> tuple[int, int, int, int]:
             report = await self.world.store.schedules.fire(firing, epochs, self.world.now)
             return report.advanced, report.fired, report.skipped, report.queued
 
         self.do(Op(fired, lambda: self.model.fire(firing, epochs)), fault)
+
+    @rule(fault=faults)
+    def a_minute_later(self, fault: Any) -> None:
+        self.turn_the_clock(MINUTE)
+        self.decide()
+        self.fire(of_then=False, fault=fault)
 
     @rule(fault=faults)
     def promote(self, fault: Any) -> None:
@@ -169,42 +217,54 @@ class Ledger(RuleBasedStateMachine):
 
         self.do(Op(promoted, lambda: self.model.promote(epochs)), fault)
 
+    @rule(fault=faults)
+    def ten_seconds_later(self, fault: Any) -> None:
+        self.turn_the_clock(10 * SECOND)
+        self.promote(fault)
+
     @rule()
     def change_dispatcher(self) -> None:
         self.wait(self.world.own_shards())
         self.model.epoch = dict(self.world.epochs)
 
-    @rule()
-    def register(self) -> None:
-        self.model.workers[self.wait(self.world.worker())] = self.world.now + TTL
+    # ------------------------------------------------------------ workers
 
+    def _live_worker(self, which: int) -> int:
+        live = [worker for worker, expires in self.model.workers.items() if worker not in self.model.lost and expires > self.model.now]
+        if not live:
+            live = [self.wait(self.world.worker(ttl=LIFE))]
+            self.model.workers[live[0]] = self.world.now + LIFE
+        return live[which % len(live)]
+
+    @precondition(lambda self: self.model.workers)
     @rule(which=st.integers(0))
     def renew(self, which: int) -> None:
-        worker = self._worker(which)
-        answer = self.wait(self.world.store.liveness.renew(worker, self.world.now, TTL))
-        assert (answer is not None) == self.model.renew(worker, TTL)
+        worker = sorted(self.model.workers)[which % len(self.model.workers)]
+        answer = self.wait(self.world.store.liveness.renew(worker, self.world.now, LIFE))
+        assert (answer is not None) == self.model.renew(worker, LIFE)
         if answer is not None:
             running = {id for holder, members in self.model.leases.values() if holder == worker for id in members}
             assert set(answer) == {id for id in running if self.model.runs[id].wish}
 
-    def _worker(self, which: int) -> int:
-        return sorted(self.model.workers)[which % len(self.model.workers)]
+    @precondition(lambda self: self.model.workers)
+    @rule(which=st.integers(0))
+    def claim_as_any(self, which: int) -> None:
+        self._claim(sorted(self.model.workers)[which % len(self.model.workers)], 2)
 
-    @rule(which=st.integers(0), quota=st.integers(1, 4), fault=faults)
+    @rule(which=st.integers(0), quota=st.integers(1, 5), fault=faults)
     def claim(self, which: int, quota: int, fault: Any) -> None:
-        worker = self._worker(which)
+        self._claim(self._live_worker(which), quota, fault)
+
+    def _claim(self, worker: int, quota: int, fault: Any = None) -> None:
         expected = self.model.ready(worker, quota)
-        if fault is not None:
-            self.world.engine.arm(*fault)
-        try:
-            claimed = self.wait(self.world.claim(worker, quota, of=self.jobs[:1]))
-        except Unavailable:
-            # The lease may exist: it is adopted, or there was none.
-            held = self.wait(self.world.store.ready.held_by(worker))
-            claimed = next((one for one in held if one.lease not in self.model.leases), None)
-            expected = expected if claimed is not None else []
-        finally:
-            self.world.engine.disarm()
+        with self.armed(fault):
+            try:
+                claimed = self.wait(self.world.claim(worker, quota, of=self.jobs[:1]))
+            except Unavailable:
+                # The lease may exist: it is adopted, or there was none.
+                held = self.wait(self.world.store.ready.held_by(worker))
+                claimed = next((one for one in held if one.lease not in self.model.leases), None)
+                expected = expected if claimed is not None else []
         assert sorted(expected) == sorted(claimed.ids if claimed is not None else [])
         if claimed is not None:
             runs = [self.model.runs[id] for id in claimed.ids]
@@ -213,9 +273,17 @@ class Ledger(RuleBasedStateMachine):
             self.claims.append((worker, claimed))
 
     @precondition(lambda self: self.claims)
-    @rule(which=st.integers(0), outcome=outcomes, share=st.sampled_from([1, 1, 2]), fault=faults)
-    def finish(self, which: int, outcome: Outcome, share: int, fault: Any) -> None:
+    @rule(
+        which=st.integers(-3, -1),
+        outcome=outcomes,
+        share=st.sampled_from([1, 2, 3]),
+        thief=st.sampled_from([False] * 5 + [True]),
+        fault=faults,
+    )
+    def finish(self, which: int, outcome: Outcome, share: int, thief: bool, fault: Any) -> None:
+        """Report some of what a lease holds; now and then as somebody who never held it."""
         worker, claimed = self.claims[which % len(self.claims)]
+        worker += thief
         _, held = self.model.leases.get(claimed.lease, (worker, set(claimed.ids)))
         only = [id for id in claimed.ids if id in held and (claimed.lease, id) not in self.model.ended][::share]
         reports = self.wait(self.world.ended(claimed, outcome, only))
@@ -226,25 +294,13 @@ class Ledger(RuleBasedStateMachine):
         )
         self.do(call, fault)
 
-    @precondition(lambda self: self.model.runs)
-    @rule(which=st.lists(st.integers(0, 1000), min_size=1, max_size=3), fault=faults)
-    def cancel(self, which: list[int], fault: Any) -> None:
-        known = sorted(self.model.runs)
-        ids = sorted({known[nth % len(known)] for nth in which})
-        self.do(Op(lambda: self.world.cancel(*ids), lambda: self.model.cancel(ids), same_answer=True), fault)
+    @rule(quota=st.integers(2, 5), outcome=outcomes, share=st.sampled_from([1, 2]), fault=faults)
+    def work(self, quota: int, outcome: Outcome, share: int, fault: Any) -> None:
+        self._claim(self._live_worker(0), quota)
+        if self.claims:
+            self.finish(which=-1, outcome=outcome, share=share, thief=False, fault=fault)
 
-    @rule(which=st.integers(0), state=st.sampled_from([JobState.PAUSED, JobState.ACTIVE, JobState.ACTIVE]), fault=faults)
-    def pause_or_resume(self, which: int, state: JobState, fault: Any) -> None:
-        job = self.jobs[which % len(self.jobs)]
-        next_at = self.world.now + MINUTE if state is JobState.ACTIVE else None
-        self.do(
-            Op(
-                lambda: self.world.store.definitions.set_state(1, job.id, state, next_at, None, self.world.now),
-                lambda: self.model.set_state(job.id, state, next_at),
-                same_answer=True,
-            ),
-            fault,
-        )
+    # ------------------------------------------------------------ losses, cancels, time
 
     @rule(fault=faults)
     def lose(self, fault: Any) -> None:
@@ -253,15 +309,37 @@ class Ledger(RuleBasedStateMachine):
 
         self.do(Op(lost, self.model.lose), fault)
 
-    @rule(by=st.sampled_from([SECOND, 10 * SECOND, 16 * SECOND, MINUTE, 130 * SECOND]))
+    @rule(fault=faults)
+    def die_while_running(self, fault: Any) -> None:
+        self._claim(self._live_worker(0), 3)
+        self.turn_the_clock(LIFE)
+        self.lose(fault)
+        self.turn_the_clock(SECOND)
+        self.promote(None)
+
+    @precondition(lambda self: self.model.runs)
+    @rule(which=st.lists(st.integers(0, 1000), min_size=1, max_size=3), fault=faults)
+    def cancel(self, which: list[int], fault: Any) -> None:
+        known = sorted(self.model.runs)
+        ids = sorted({known[nth % len(known)] for nth in which})
+        self.do(Op(lambda: self.world.cancel(*ids), lambda: self.model.cancel(ids), same_answer=True), fault)
+
+    @precondition(lambda self: self.model.runs)
+    @rule(which=st.integers(0, 1000))
+    def wish(self, which: int) -> None:
+        known = sorted(self.model.runs)
+        id = known[which % len(known)]
+        self.do(Op(lambda: self.world.wish(id), lambda: self.model.wish(id)))
+
+    @rule(by=st.sampled_from([SECOND, 10 * SECOND, LIFE]))
     def turn_the_clock(self, by: int) -> None:
         self.model.now = self.world.turn(by)
 
     @precondition(lambda self: self.history)
-    @rule(which=st.integers(0), fault=faults)
-    def repeat_an_old_call(self, which: int, fault: Any) -> None:
+    @rule(back=st.integers(1, 20), fault=faults)
+    def repeat_an_old_call(self, back: int, fault: Any) -> None:
         """Late, with the lease and the epoch of then."""
-        self.do(self.history[which % len(self.history)], fault)
+        self.do(self.history[-min(back, len(self.history))], fault)
 
     # ------------------------------------------------------------ what must be equal
 
@@ -313,7 +391,7 @@ def test_sqlite_is_the_model(long_form: bool) -> None:
         def teardown(self) -> None:
             self.wait(self.world.engine.close())
 
-    check(OnSqlite, 600 if long_form else 60)
+    check(OnSqlite, 1_200 if long_form else 120)
 
 
 @pytest.mark.slow
@@ -328,4 +406,4 @@ def test_postgres_is_the_model(shared_dsn: str, long_form: bool) -> None:
     class OnPostgres(Ledger):
         open = staticmethod(opened)
 
-    check(OnPostgres, 120 if long_form else 12)
+    check(OnPostgres, 200 if long_form else 20)

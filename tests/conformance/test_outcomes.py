@@ -47,7 +47,12 @@ class TestAccepted:
         assert await held.end(Outcome.SUCCEEDED, result='{"sum":3}', started_at=START) == set()
 
         execution = await world.execution(held.ids[0])
-        assert (execution.state, execution.result, execution.error, execution.last_outcome) == (State.SUCCEEDED, '{"sum":3}', None, Outcome.SUCCEEDED)
+        assert (execution.state, execution.result, execution.error, execution.last_outcome) == (
+            State.SUCCEEDED,
+            '{"sum":3}',
+            None,
+            Outcome.SUCCEEDED,
+        )
         assert (execution.started_at, execution.finished_at, execution.attempt) == (START, START + SECOND, 1)
         assert (execution.fence, execution.worker) == (held.claimed.lease, held.worker)
 
@@ -228,7 +233,9 @@ class TestRefused:
 
 
 class TestRepeated:
-    @pytest.mark.parametrize("outcome", [Outcome.SUCCEEDED, Outcome.FAILED, Outcome.RELEASED, Outcome.CANCELLED], ids=lambda outcome: outcome.name)
+    @pytest.mark.parametrize(
+        "outcome", [Outcome.SUCCEEDED, Outcome.FAILED, Outcome.RELEASED, Outcome.CANCELLED], ids=lambda outcome: outcome.name
+    )
     @pytest.mark.parametrize("close", [True, False], ids=["closing", "open"])
     async def test_a_repeated_report_is_accepted_and_changes_nothing(self, world: World, outcome: Outcome, close: bool) -> None:
         held = await shift(world, 3)

@@ -97,7 +97,11 @@ def faults(plan: dict[str, Any]) -> list[str]:
         relation = node.get("Relation Name", "")
         if not relation.startswith(BIG):
             continue
-        rows = node["Actual Rows"] * node["Actual Loops"] + node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
+        rows = (
+            node["Actual Rows"] * node["Actual Loops"]
+            + node.get("Rows Removed by Filter", 0)
+            + node.get("Rows Removed by Index Recheck", 0)
+        )
         if node["Node Type"] == "Seq Scan" and node["Actual Loops"]:
             found.append(f"reads all of {relation}")
         elif rows > 12 * BATCH:

@@ -119,13 +119,17 @@ class Storm:
 @pytest.mark.slow
 async def test_a_storm_ends_every_execution_once(open_engine: Opener, long_form: bool) -> None:
     async with worlds(open_engine, 4) as (first, *others):
-        job = await first.job(retry=RetryPolicy(max_attempts=4, backoff=Backoff.FIXED, initial_delay=20 * MILLISECOND, jitter=0.0, max_losses=6))
+        job = await first.job(
+            retry=RetryPolicy(max_attempts=4, backoff=Backoff.FIXED, initial_delay=20 * MILLISECOND, jitter=0.0, max_losses=6)
+        )
         size = lighter_on_sqlite(first, 1_000, 100) * (10 if long_form else 1)
         storm = Storm(job, await first.enqueue(job, size))
         claimers = [storm.claimer(world) for world in (first, *others, *others)]
 
         async with asyncio.timeout(600 if long_form else 60):
-            await asyncio.gather(*claimers, storm.sweeper(first), storm.sweeper(others[0]), storm.promoter(others[1]), storm.canceller(others[2]))
+            await asyncio.gather(
+                *claimers, storm.sweeper(first), storm.sweeper(others[0]), storm.promoter(others[1]), storm.canceller(others[2])
+            )
 
         outcomes = {row["id"]: row["state"] for row in await raw(first.engine, "SELECT id, state FROM outcomes")}
         attempts = await raw(first.engine, "SELECT id, outcome FROM attempts")

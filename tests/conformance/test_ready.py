@@ -173,7 +173,11 @@ class TestHeldBy:
 
         assert (held.lease, sorted(held.ids)) == (lost_answer.lease, sorted(lost_answer.ids))
         assert (held.attempts, held.failures, held.payloads) == ([1] * 3, [0] * 3, [{"n": 1}] * 3)
-        assert (held.job_versions, held.due_ats, held.holds_place) == (lost_answer.job_versions, lost_answer.due_ats, lost_answer.holds_place)
+        assert (held.job_versions, held.due_ats, held.holds_place) == (
+            lost_answer.job_versions,
+            lost_answer.due_ats,
+            lost_answer.holds_place,
+        )
 
     async def test_what_has_ended_is_held_no_more(self, world: World) -> None:
         await world.enqueue(await world.job(), 4)

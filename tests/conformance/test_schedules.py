@@ -242,7 +242,7 @@ class TestPromote:
         world.turn(MINUTE)
         await world.store.losses.bury_workers(world.now)
         await world.store.losses.lose(lambda lost, version: replace(world.after_loss(lost, version)), world.now, 10)
-        await wish_only(world, stopped)
+        await world.wish(stopped)
         world.turn(MINUTE)
 
         report = await world.promote()
@@ -251,12 +251,6 @@ class TestPromote:
         assert await world.states([kept, stopped]) == [State.PENDING, State.CANCELLED]
         assert await world.outcomes_of(stopped) == [Outcome.WORKER_LOST]
         assert claimed.ids == [stopped]
-
-
-async def wish_only(world: World, id) -> None:  # noqa: ANN001
-    """The first half of a cancel: the wish is committed, and the process dies."""
-    name, params = ("ask_cancels", {"ids": [id]}) if world.engine.name == "postgres" else ("ask_cancel", {"id": id})
-    await world.engine.fetch(name, params | {"tenant": 1, "by": "somebody", "now": world.now})
 
 
 class TestUpcoming:

@@ -154,7 +154,9 @@ class World:
 
     async def own_shards(self, owner: str = "dispatcher") -> dict[int, int]:
         """Take every shard under new epochs, in one statement: 64 calls would be most of a test's time."""
-        await raw(self.engine, f"UPDATE shards SET epoch = epoch + 1, owner = '{owner}', lease_until = {self.now + DAY}, progress_at = {self.now}")
+        await raw(
+            self.engine, f"UPDATE shards SET epoch = epoch + 1, owner = '{owner}', lease_until = {self.now + DAY}, progress_at = {self.now}"
+        )
         self.epochs = {lease.shard: lease.epoch for lease in await self.store.leases.shards()}
         return self.epochs
 
@@ -257,6 +259,11 @@ class World:
 
     async def cancel(self, *ids: ExecutionId, tenant: int = 1) -> dict[ExecutionId, State]:
         return await self.store.cancels.cancel(tenant, ids, "somebody", self.now)
+
+    async def wish(self, id: ExecutionId) -> None:
+        """The first half of a cancel: the wish is committed, and the process dies."""
+        name, params = ("ask_cancels", {"ids": [id]}) if self.engine.name == "postgres" else ("ask_cancel", {"id": id})
+        await self.engine.fetch(name, params | {"tenant": 1, "by": "somebody", "now": self.now})
 
     # ------------------------------------------------------------ reading
 

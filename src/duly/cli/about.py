@@ -12,7 +12,7 @@ from duly.cli import output
 from duly.cli.errors import OK, did_you_mean
 from duly.cli.output import BOLD, GREY, Column, paint
 from duly.cli.parsing import Arguments, Command, Group, Parser, output_options
-from duly.cli.welcome import masked
+from duly.cli.places import masked
 from duly.domain.codes import CODES
 from duly.domain.errors import NotFound
 from duly.domain.zones import tzdata_version

@@ -19,7 +19,7 @@ EXAMPLE = "Name it as module:attribute, such as shop.jobs:app, from the director
 def load(reference: str) -> App:
     """Import an application; the attribute is `app` unless it is named. Raises Invalid (DULY-E602) with the reason."""
     name, _, attribute = reference.partition(":")
-    if not name or not all(part.isidentifier() for part in name.split(".")):
+    if not name or name.endswith(".py") or not all(part.isidentifier() for part in name.split(".")):
         raise Invalid(CODE, f"{reference!r} is not the name of an application.", hint=_hint_for_a_file(name) or EXAMPLE)
     module = _module(name)
     found: object = module

@@ -18,8 +18,8 @@ from duly.cli import output
 from duly.cli.errors import FAILURE, OK
 from duly.cli.output import GREEN, YELLOW, Column, paint
 from duly.cli.parsing import Arguments, Command, Group, Parser, output_options
+from duly.cli.places import masked, near
 from duly.cli.serve import settings_of, store_options
-from duly.cli.welcome import masked, near
 from duly.domain.errors import Conflict, NotFound, Unavailable
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ from types import FrameType
 from duly.cli.errors import OK
 from duly.cli.output import GREY, YELLOW, paint
 from duly.cli.parsing import Arguments, Command, Parser
+from duly.cli.places import near
 from duly.cli.serve import up_options
-from duly.cli.welcome import near
 
 EVERY = 0.5
 # While developing nobody wants to wait for a handler that is about to be replaced.

@@ -23,7 +23,7 @@ from duly.cli.errors import FAILURE, OK
 from duly.cli.fleet import handler_of, serves
 from duly.cli.output import GREEN, GREY, RED, YELLOW, Output, paint
 from duly.cli.parsing import Arguments, Command, Parser, remote_options
-from duly.cli.welcome import masked, near
+from duly.cli.places import masked, near
 from duly.domain.errors import DulyError
 from duly.domain.instants import SECOND, Micros
 from duly.domain.job import SHELL_HANDLER

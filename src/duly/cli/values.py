@@ -24,7 +24,7 @@ def json_value(text: str, field: str) -> Any:
         return msgspec.json.decode(source)
     except msgspec.DecodeError as error:
         hint = 'Put it in single quotes: \'{"region": "eu"}\'. @file reads a file, - standard input.'
-        raise Invalid(BAD_JSON, f"{error}.", field=field, hint=hint) from error
+        raise Invalid(BAD_JSON, f"is not JSON: {error}.", field=field, hint=hint) from error
 
 
 def read_text(text: str, field: str) -> str:

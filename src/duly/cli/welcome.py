@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from duly import config
 from duly.adapters.sql.engine_sqlite import SqliteEngine
 from duly.cli.output import BOLD, GREEN, GREY, YELLOW, paint
+from duly.cli.places import masked, near
 from duly.domain.durations import format_duration
 
 if TYPE_CHECKING:
@@ -107,18 +106,3 @@ def _try_it(url: str, settings: config.Settings) -> str:
         '    -d \'{"target": {"handler": "duly.echo"}, "delaySec": 0, "payload": {"hello": "world"}}\'\n'
         f"  {prefix}duly run list"
     )
-
-
-def near(path: str | os.PathLike[str]) -> str:
-    """A path as it is shortest from here."""
-    full = os.path.abspath(path)
-    relative = os.path.relpath(full)
-    return full if relative.startswith("..") else relative
-
-
-def masked(url: str) -> str:
-    """A store's address without its password."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    return parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", ":…@")).geturl()

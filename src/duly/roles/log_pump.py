@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from duly.domain.errors import Unavailable
 from duly.domain.execution import LeaseId, LogLine, WorkerId
 from duly.domain.ids import ExecutionId
 from duly.ports.handlers import Attempt
@@ -32,7 +33,7 @@ class LogPump:
         """Send what there is. What could not be sent is sent the next time."""
         lines: list[Line] = []
         taken: list[tuple[Attempt, int]] = []
-        ended = self._ended
+        ended, self._ended = self._ended, []
         for attempt in (*running, *ended):
             # A thread may append while we read: what is past our count waits for the next time.
             count = 0 if attempt.logs is None else len(attempt.logs)
@@ -40,7 +41,10 @@ class LogPump:
                 lines += [(attempt.fence, attempt.id, attempt.attempt, line) for line in attempt.logs[attempt.logs_sent : count]]
                 taken.append((attempt, count))
         if lines:
-            await self._outcomes.append_logs(worker, lines)
+            try:
+                await self._outcomes.append_logs(worker, lines)
+            except Unavailable:
+                self._ended = ended + self._ended
+                raise
         for attempt, count in taken:
             attempt.logs_sent = count
-        self._ended = [attempt for attempt in self._ended if attempt not in ended]
