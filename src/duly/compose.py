@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import secrets
@@ -165,7 +166,8 @@ class Service:
             try:
                 await serving
             except OSError as error:
-                hint = "Another process listens there; choose another one with --port."
+                in_use = error.errno == errno.EADDRINUSE
+                hint = "Another process listens there; choose another one with --port." if in_use else "Choose another --host or --port."
                 raise Invalid("DULY-E601", f"cannot listen on {node.settings.host}:{node.settings.port}: {error.strerror}.", field="DULY_PORT", hint=hint) from error
         self.api = server
         try:
@@ -276,6 +278,8 @@ async def bootstrap_key(node: Node) -> str | None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as file:
+            # A file that was there already keeps its mode otherwise.
+            os.fchmod(descriptor, 0o600)
             file.write(secret + "\n")
     return secret
 

@@ -27,11 +27,13 @@ _TABLES = {
     "logs": "SELECT DISTINCT id FROM logs",
     "leases": "SELECT lease_id FROM leases",
     "jobs": "SELECT j.id, j.state, v.job_id FROM jobs j LEFT JOIN job_versions v ON v.id = j.version",
-    "schedules": "SELECT s.job_id, s.next_fire_at, s.paused, j.version AS current, s.version FROM schedules s LEFT JOIN jobs j ON j.id = s.job_id",
+    "schedules": """SELECT s.job_id, s.next_fire_at, s.paused, j.version AS current, s.version
+                    FROM schedules s LEFT JOIN jobs j ON j.id = s.job_id""",
 }
 _MEMBERS = {
     "sqlite": "SELECT lease_id, id, attempt, failures FROM leased",
-    "postgres": "SELECT l.lease_id, m.* FROM leases l CROSS JOIN LATERAL unnest(l.ids, l.attempts, l.failures) AS m (id, attempt, failures)",
+    "postgres": """SELECT l.lease_id, m.*
+                   FROM leases l CROSS JOIN LATERAL unnest(l.ids, l.attempts, l.failures) AS m (id, attempt, failures)""",
 }
 
 
@@ -92,7 +94,7 @@ def _each_stands_in_one_place(headers: Mapping[UUID, Row], rows: Mapping[str, Se
         for row in found:
             stands[row["id"]].append(name)
     assert stands.keys() <= headers.keys(), f"without a header: {stands.keys() - headers.keys()}"
-    wrong = {id: stands.get(id, []) for id in headers if len(stands.get(id, [])) != 1}
+    wrong = {run_id: stands.get(run_id, []) for run_id in headers if len(stands.get(run_id, [])) != 1}
     assert not wrong, f"not in exactly one place: {wrong}"
 
 
@@ -113,10 +115,10 @@ def _nothing_is_left_over(headers: Mapping[UUID, Row], rows: Mapping[str, Sequen
 def _attempts_have_no_holes(
     headers: Mapping[UUID, Row], rows: Mapping[str, Sequence[Row]], attempts: Mapping[UUID, Sequence[Row]], running: Sequence[Row]
 ) -> None:
-    for id, ended in attempts.items():
-        assert [row["attempt"] for row in ended] == list(range(1, len(ended) + 1)), f"holes in the attempts of {id}"
+    for run_id, ended in attempts.items():
+        assert [row["attempt"] for row in ended] == list(range(1, len(ended) + 1)), f"holes in the attempts of {run_id}"
         fences = [row["lease_id"] for row in ended]
-        assert fences == sorted(set(fences)), f"fences of {id} do not grow"
+        assert fences == sorted(set(fences)), f"fences of {run_id} do not grow"
     for row in (*rows["timers"], *rows["ready"], *running):
         ended = attempts.get(row["id"], ())
         assert row["attempt"] == len(ended) + 1, f"{row['id']} is at attempt {row['attempt']} after {len(ended)}"
@@ -148,12 +150,12 @@ def _places_belong_to_the_living(headers: Mapping[UUID, Row], rows: Mapping[str,
     final = {row["id"] for row in rows["outcomes"]}
     blocked = {row["id"] for row in rows["blocked"]}
     held = {row["id"]: row["job_id"] for row in rows["places"]}
-    for id, job_id in held.items():
-        assert id in headers, "a place without a header"
-        assert headers[id]["job_id"] == job_id
-        assert id not in final, f"{id} is final and keeps its place"
-        assert id not in blocked, f"{id} waits for the place that it has"
-    entitled = {id for id, header in headers.items() if header["holds_place"] and id not in final and id not in blocked}
+    for run_id, job_id in held.items():
+        assert run_id in headers, "a place without a header"
+        assert headers[run_id]["job_id"] == job_id
+        assert run_id not in final, f"{run_id} is final and keeps its place"
+        assert run_id not in blocked, f"{run_id} waits for the place that it has"
+    entitled = {run_id for run_id, header in headers.items() if header["holds_place"] and run_id not in final and run_id not in blocked}
     assert entitled == held.keys(), f"live without a place: {entitled - held.keys()}"
     for row in rows["waits"]:
         assert row["waits_for"] in held.values(), f"{row['id']} waits for a place that nobody holds"
@@ -161,8 +163,8 @@ def _places_belong_to_the_living(headers: Mapping[UUID, Row], rows: Mapping[str,
 
 def _schedules_follow_their_jobs(rows: Mapping[str, Sequence[Row]]) -> None:
     jobs = {row["id"]: row for row in rows["jobs"]}
-    for id, job in jobs.items():
-        assert job["job_id"] == id, "the current version is the job's own"
+    for job_id, job in jobs.items():
+        assert job["job_id"] == job_id, "the current version is the job's own"
     for row in rows["schedules"]:
         state = jobs[row["job_id"]]["state"]
         assert row["version"] == row["current"], "a schedule fires the current version"

@@ -100,17 +100,17 @@ class Model:
         return State.BLOCKED if len(self._queue(job)) < depth else State.SKIPPED
 
     def _queue(self, job: UUID) -> list[UUID]:
-        return sorted(id for id, run in self.runs.items() if run.job == job and run.state is State.BLOCKED)
+        return sorted(run_id for run_id, run in self.runs.items() if run.job == job and run.state is State.BLOCKED)
 
     def promote(self, epochs: dict[int, int]) -> int:
         if epochs != self.epoch:
             return 0
-        due = [id for id, run in self.runs.items() if run.state is State.SCHEDULED and run.due_at <= self.now]
-        for id in due:
-            if self.runs[id].wish:
-                self._end(id, State.CANCELLED)
+        due = [run_id for run_id, run in self.runs.items() if run.state is State.SCHEDULED and run.due_at <= self.now]
+        for run_id in due:
+            if self.runs[run_id].wish:
+                self._end(run_id, State.CANCELLED)
             else:
-                self.runs[id].state = State.PENDING
+                self.runs[run_id].state = State.PENDING
         return len(due)
 
     # ------------------------------------------------------------ work
@@ -119,12 +119,13 @@ class Model:
         """What a claim gets."""
         if worker in self.lost or self.workers[worker] <= self.now:
             return []
-        return sorted((id for id, run in self.runs.items() if run.state is State.PENDING), key=lambda id: (self.runs[id].rank, id))[:quota]
+        pending = sorted((run.rank, run_id) for run_id, run in self.runs.items() if run.state is State.PENDING)
+        return [run_id for _, run_id in pending[:quota]]
 
     def grant(self, worker: int, lease: int, ids: Sequence[UUID]) -> None:
         self.leases[lease] = (worker, set(ids))
-        for id in ids:
-            self.runs[id].state, self.runs[id].lease = State.RUNNING, lease
+        for run_id in ids:
+            self.runs[run_id].state, self.runs[run_id].lease = State.RUNNING, lease
 
     def finish(self, worker: int, reports: Sequence[Finished]) -> set[UUID]:
         refused = set()
@@ -150,9 +151,9 @@ class Model:
         run.rank += until - run.due_at
         run.state, run.due_at, run.lease = State.SCHEDULED, until, None
 
-    def _end(self, id: UUID, state: State) -> None:
+    def _end(self, run_id: UUID, state: State) -> None:
         """Final; whoever waited longest for its place gets it."""
-        run = self.runs[id]
+        run = self.runs[run_id]
         run.state = state
         if not run.has_place:
             return
@@ -173,27 +174,27 @@ class Model:
     def lose(self) -> int:
         self.lost |= {worker for worker, expires in self.workers.items() if expires <= self.now}
         gone = [lease for lease, (worker, _) in self.leases.items() if worker in self.lost]
-        lost = [id for lease in gone for id in self.leases.pop(lease)[1]]
-        for id in lost:
-            run = self.runs[id]
+        lost = [run_id for lease in gone for run_id in self.leases.pop(lease)[1]]
+        for run_id in lost:
+            run = self.runs[run_id]
             run.ends.append(Outcome.WORKER_LOST)
             if run.wish or run.losses >= self.max_losses:
-                self._end(id, State.CANCELLED if run.wish else State.DEAD)
+                self._end(run_id, State.CANCELLED if run.wish else State.DEAD)
             else:
                 self._wait(run, self.now + WAIT_AFTER_LOSS)
         return len(lost)
 
     def cancel(self, ids: Sequence[UUID]) -> dict[UUID, State]:
-        for id in ids:
-            if not is_final(self.runs[id].state):
-                self.runs[id].wish = True
-            if self.runs[id].state in WAITING:
-                self._end(id, State.CANCELLED)
-        return {id: self.runs[id].state for id in ids}
+        for run_id in ids:
+            if not is_final(self.runs[run_id].state):
+                self.runs[run_id].wish = True
+            if self.runs[run_id].state in WAITING:
+                self._end(run_id, State.CANCELLED)
+        return {run_id: self.runs[run_id].state for run_id in ids}
 
-    def wish(self, id: UUID) -> None:
-        if not is_final(self.runs[id].state):
-            self.runs[id].wish = True
+    def wish(self, run_id: UUID) -> None:
+        if not is_final(self.runs[run_id].state):
+            self.runs[run_id].wish = True
 
     def change(self, job: UUID, version: int) -> None:
         self.jobs[job].version = version

@@ -13,77 +13,86 @@ from tests.conformance.world import World
 async def put(world: World, state: State) -> object:
     """An execution that stands in this state."""
     job = await world.job()
-    (id,) = await world.enqueue(job, due_in=MINUTE if state is State.SCHEDULED else 0)
+    (run_id,) = await world.enqueue(job, due_in=MINUTE if state is State.SCHEDULED else 0)
     if state is State.RUNNING:
         await world.claimed(await world.worker(ttl=10 * MINUTE), of=[job])
     elif state is State.SUCCEEDED:
         await world.run(of=[job])
     elif state is State.CANCELLED:
-        await world.cancel(id)
-    return id
+        await world.cancel(run_id)
+    return run_id
 
 
 class TestCancel:
     @pytest.mark.parametrize("state", [State.SCHEDULED, State.PENDING], ids=lambda state: state.name)
     async def test_what_waits_is_final_at_once(self, world: World, state: State) -> None:
-        id = await put(world, state)
+        run_id = await put(world, state)
 
-        assert await world.cancel(id) == {id: State.CANCELLED}
+        assert await world.cancel(run_id) == {run_id: State.CANCELLED}
 
-        execution = await world.execution(id)
+        execution = await world.execution(run_id)
         assert (execution.state, execution.attempt, execution.finished_at) == (State.CANCELLED, 0, world.now)
         assert "cancelled" in execution.error
 
     async def test_what_waits_for_a_retry_keeps_its_attempts(self, world: World) -> None:
-        (id,) = await world.enqueue(await world.job())
+        (run_id,) = await world.enqueue(await world.job())
         await world.run(Outcome.FAILED)
 
-        assert await world.cancel(id) == {id: State.CANCELLED}
+        assert await world.cancel(run_id) == {run_id: State.CANCELLED}
 
-        assert (await world.execution(id)).attempt == 1
-        assert await world.outcomes_of(id) == [Outcome.FAILED]
+        assert (await world.execution(run_id)).attempt == 1
+        assert await world.outcomes_of(run_id) == [Outcome.FAILED]
 
     async def test_a_promoted_retry_is_found_at_its_new_rank(self, world: World) -> None:
-        (id,) = await world.enqueue(await world.job())
+        (run_id,) = await world.enqueue(await world.job())
         await world.run(Outcome.FAILED)
         world.turn(MINUTE)
         await world.promote()
 
-        assert await world.cancel(id) == {id: State.CANCELLED}
+        assert await world.cancel(run_id) == {run_id: State.CANCELLED}
+
+    async def test_a_second_retry_is_found_at_its_latest_rank(self, world: World) -> None:
+        (run_id,) = await world.enqueue(await world.job())
+        for _ in range(2):
+            await world.run(Outcome.FAILED)
+            world.turn(MINUTE)
+            await world.promote()
+
+        assert await world.cancel(run_id) == {run_id: State.CANCELLED}
 
     async def test_a_promoted_release_is_found_at_its_old_rank(self, world: World) -> None:
-        (id,) = await world.enqueue(await world.job())
+        (run_id,) = await world.enqueue(await world.job())
         world.turn(MINUTE)
         await world.run(Outcome.RELEASED)
         await world.promote()
 
-        assert await world.cancel(id) == {id: State.CANCELLED}
+        assert await world.cancel(run_id) == {run_id: State.CANCELLED}
 
     async def test_what_runs_is_asked_to_stop(self, world: World) -> None:
-        id = await put(world, State.RUNNING)
+        run_id = await put(world, State.RUNNING)
 
-        assert await world.cancel(id) == {id: State.RUNNING}
+        assert await world.cancel(run_id) == {run_id: State.RUNNING}
 
-        execution = await world.execution(id)
+        execution = await world.execution(run_id)
         assert (execution.state, execution.cancel_asked_at) == (State.RUNNING, world.now)
 
     async def test_what_is_final_stays_as_it_ended(self, world: World) -> None:
-        id = await put(world, State.SUCCEEDED)
+        run_id = await put(world, State.SUCCEEDED)
 
-        assert await world.cancel(id) == {id: State.SUCCEEDED}
+        assert await world.cancel(run_id) == {run_id: State.SUCCEEDED}
 
-        assert (await world.execution(id)).cancel_asked_at is None
+        assert (await world.execution(run_id)).cancel_asked_at is None
 
     @pytest.mark.parametrize("state", [State.SCHEDULED, State.PENDING, State.RUNNING, State.CANCELLED], ids=lambda state: state.name)
     async def test_cancelling_twice_changes_nothing(self, world: World, state: State) -> None:
-        id = await put(world, state)
-        first = await world.cancel(id)
-        before = await world.execution(id)
+        run_id = await put(world, state)
+        first = await world.cancel(run_id)
+        before = await world.execution(run_id)
         world.turn(MINUTE)
 
-        assert await world.cancel(id) == first
+        assert await world.cancel(run_id) == first
 
-        assert await world.execution(id) == before
+        assert await world.execution(run_id) == before
 
     async def test_a_cancelled_execution_is_never_claimed(self, world: World) -> None:
         job = await world.job()
@@ -103,13 +112,13 @@ class TestCancel:
 
     async def test_unknown_ids_and_other_tenants_are_left_out(self, world: World) -> None:
         await world.add_tenant(2)
-        id = await put(world, State.PENDING)
+        run_id = await put(world, State.PENDING)
 
         assert await world.cancel(*world.ids(1)) == {}
-        assert await world.cancel(id, tenant=2) == {}
+        assert await world.cancel(run_id, tenant=2) == {}
         assert await world.cancel() == {}
 
-        assert await world.state(id) is State.PENDING
+        assert await world.state(run_id) is State.PENDING
 
     async def test_wishes_that_were_granted_are_forgotten_in_time(self, world: World) -> None:
         running = await put(world, State.RUNNING)

@@ -259,12 +259,12 @@ class TestVersions:
 
     async def test_executions_keep_the_version_they_were_made_with(self, world: World) -> None:
         job = await world.job(payload="1")
-        (id,) = await world.enqueue(job)
+        (run_id,) = await world.enqueue(job)
 
         await world.change(job, payload="2")
 
         claimed = await world.claimed(await world.worker())
-        assert (claimed.ids, claimed.job_versions) == ([id], [job.version.number])
+        assert (claimed.ids, claimed.job_versions) == ([run_id], [job.version.number])
 
 
 class TestStates:

@@ -80,19 +80,19 @@ async def test_executions_are_listed_by_state_newest_first(world: World, crowd: 
 
 @pytest.mark.parametrize("limit", [1, 4, 100])
 async def test_pages_of_a_tenant_have_neither_holes_nor_repeats(world: World, crowd: Crowd, limit: int) -> None:
-    everything = [id for ids in crowd.ids.values() for id in ids]
+    everything = [run_id for ids in crowd.ids.values() for run_id in ids]
 
     assert await pages(world, limit) == sorted(everything, reverse=True)
 
 
 async def test_executions_are_listed_by_job_and_state(world: World, crowd: Crowd) -> None:
     queued = {*crowd.ids[State.BLOCKED], *crowd.ids[State.SKIPPED]}
-    mine = [id for ids in crowd.ids.values() for id in ids if id not in queued]
+    mine = [run_id for ids in crowd.ids.values() for run_id in ids if run_id not in queued]
     mine.remove(crowd.ids[State.PENDING][3])
 
     assert await pages(world, 4, job_id=crowd.job.id) == sorted(mine, reverse=True)
     for state in State:
-        of_state = [id for id in crowd.ids[state] if id in mine]
+        of_state = [run_id for run_id in crowd.ids[state] if run_id in mine]
         assert await pages(world, 2, job_id=crowd.job.id, state=state) == sorted(of_state, reverse=True)
 
 
@@ -113,12 +113,12 @@ async def test_another_tenants_execution_is_not_there(world: World, crowd: Crowd
 
 
 async def test_a_running_execution_names_its_worker_and_fence(world: World) -> None:
-    (id,) = await world.enqueue(await world.job())
+    (run_id,) = await world.enqueue(await world.job())
     world.turn(SECOND)
     worker = await world.worker()
     claimed = await world.claimed(worker)
 
-    execution = await world.execution(id)
+    execution = await world.execution(run_id)
 
     assert (execution.state, execution.worker, execution.fence, execution.started_at) == (
         State.RUNNING,
@@ -145,7 +145,7 @@ async def test_a_run_after_a_failure_shows_the_new_lease_though_the_old_one_is_o
 
 
 async def test_every_attempt_is_told_first_to_last(world: World) -> None:
-    (id,) = await world.enqueue(await world.job())
+    (run_id,) = await world.enqueue(await world.job())
     for outcome in (Outcome.FAILED, Outcome.RELEASED):
         await world.run(outcome)
         world.turn(MINUTE)
@@ -153,18 +153,18 @@ async def test_every_attempt_is_told_first_to_last(world: World) -> None:
     worker = await world.worker()
     claimed = await world.claimed(worker)
 
-    attempts = await world.store.insights.attempts(id)
+    attempts = await world.store.insights.attempts(run_id)
 
     assert [(attempt.attempt, attempt.outcome) for attempt in attempts] == [(1, Outcome.FAILED), (2, Outcome.RELEASED), (3, None)]
     running = attempts[-1]
     assert (running.fence, running.worker, running.started_at, running.finished_at) == (claimed.lease, worker, world.now, None)
     await world.finish(worker, claimed)
-    assert await world.outcomes_of(id) == [Outcome.FAILED, Outcome.RELEASED, Outcome.SUCCEEDED]
+    assert await world.outcomes_of(run_id) == [Outcome.FAILED, Outcome.RELEASED, Outcome.SUCCEEDED]
 
 
 async def test_an_execution_that_never_ran_has_no_attempts(world: World) -> None:
-    (id,) = await world.enqueue(await world.job())
+    (run_id,) = await world.enqueue(await world.job())
 
-    assert await world.store.insights.attempts(id) == []
-    await world.cancel(id)
-    assert await world.store.insights.attempts(id) == []
+    assert await world.store.insights.attempts(run_id) == []
+    await world.cancel(run_id)
+    assert await world.store.insights.attempts(run_id) == []

@@ -17,18 +17,18 @@ class TestEnqueue:
     async def test_what_is_due_is_ready_at_once(self, world: World) -> None:
         job = await world.job()
 
-        (id,) = await world.enqueue(job, payload='{"n": 1}')
+        (run_id,) = await world.enqueue(job, payload='{"n": 1}')
 
-        execution = await world.execution(id)
+        execution = await world.execution(run_id)
         assert (execution.state, execution.attempt, execution.trigger, execution.payload) == (State.PENDING, 1, Trigger.ENQUEUE, '{"n": 1}')
         assert (execution.due_at, execution.created_at, execution.job_name) == (START, START, job.version.spec.name)
 
     async def test_what_is_due_later_waits(self, world: World) -> None:
         job = await world.job()
 
-        (id,) = await world.enqueue(job, due_in=MINUTE)
+        (run_id,) = await world.enqueue(job, due_in=MINUTE)
 
-        execution = await world.execution(id)
+        execution = await world.execution(run_id)
         assert (execution.state, execution.next_attempt_at) == (State.SCHEDULED, START + MINUTE)
         assert await world.claim(await world.worker(), of=[job]) is None
 

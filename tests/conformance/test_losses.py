@@ -93,13 +93,13 @@ class TestLose:
         await world.enqueue(await world.job(), 5)
         worker = await world.worker()
         claimed = await world.claimed(worker)
-        for id, outcome in zip(claimed.ids, (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.RELEASED, Outcome.CANCELLED), strict=False):
-            await world.finish(worker, claimed, outcome, [id])
+        for run_id, outcome in zip(claimed.ids, (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.RELEASED, Outcome.CANCELLED), strict=False):
+            await world.finish(worker, claimed, outcome, [run_id])
         world.turn(TTL)
 
         assert await world.lose() == LossReport(leases=1, lost=1)
 
-        assert [len(await world.outcomes_of(id)) for id in claimed.ids] == [1] * 5
+        assert [len(await world.outcomes_of(run_id)) for run_id in claimed.ids] == [1] * 5
         assert await world.outcomes_of(claimed.ids[4]) == [Outcome.WORKER_LOST]
 
     async def test_an_attempt_that_failed_and_runs_elsewhere_is_not_lost_with_its_first_lease(self, world: World) -> None:

@@ -91,17 +91,17 @@ class TestAccepted:
 
     async def test_attempts_are_numbered_until_the_budget_is_used(self, world: World) -> None:
         job = await world.job(retry=RetryPolicy(max_attempts=3, backoff=Backoff.FIXED, initial_delay=SECOND, jitter=0.0))
-        (id,) = await world.enqueue(job)
+        (run_id,) = await world.enqueue(job)
         for _ in range(3):
             await world.run(Outcome.FAILED)
             world.turn(SECOND)
             await world.promote()
 
-        attempts = await world.store.insights.attempts(id)
+        attempts = await world.store.insights.attempts(run_id)
 
         assert [attempt.attempt for attempt in attempts] == [1, 2, 3]
         assert [attempt.retry_at is None for attempt in attempts] == [False, False, True]
-        assert await world.state(id) is State.DEAD
+        assert await world.state(run_id) is State.DEAD
 
     async def test_a_release_keeps_rank_and_budget(self, world: World) -> None:
         held = await shift(world)
@@ -147,7 +147,7 @@ class TestAccepted:
     async def test_one_call_reports_every_kind_of_end(self, world: World) -> None:
         held = await shift(world, 5)
         kinds = (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.RELEASED, Outcome.CANCELLED, Outcome.TIMED_OUT)
-        reports = [(await world.ended(held.claimed, outcome, [id]))[0] for id, outcome in zip(held.ids, kinds, strict=True)]
+        reports = [(await world.ended(held.claimed, outcome, [run_id]))[0] for run_id, outcome in zip(held.ids, kinds, strict=True)]
 
         assert await world.store.outcomes.finish(held.worker, reports, [held.claimed.lease], world.now) == set()
 
@@ -206,7 +206,7 @@ class TestRefused:
     async def test_what_a_lease_never_held_is_refused(self, world: World, outcome: Outcome) -> None:
         held, other = await shift(world), await shift(world)
         (stranger,) = world.ids(1)
-        reports = [replace((await world.ended(held.claimed, outcome))[0], id=id) for id in (other.ids[0], stranger)]
+        reports = [replace((await world.ended(held.claimed, outcome))[0], id=run_id) for run_id in (other.ids[0], stranger)]
 
         assert await world.store.outcomes.finish(held.worker, reports, [], world.now) == {other.ids[0], stranger}
 
@@ -240,11 +240,11 @@ class TestRepeated:
     async def test_a_repeated_report_is_accepted_and_changes_nothing(self, world: World, outcome: Outcome, close: bool) -> None:
         held = await shift(world, 3)
         await held.end(outcome, close=close)
-        before = [await world.execution(id) for id in held.ids]
+        before = [await world.execution(run_id) for run_id in held.ids]
 
         assert await held.end(outcome, close=close) == set()
 
-        assert [await world.execution(id) for id in held.ids] == before
+        assert [await world.execution(run_id) for run_id in held.ids] == before
         await held.end(outcome)
 
     async def test_a_repeat_that_brings_more_records_the_rest(self, world: World) -> None:
@@ -272,7 +272,7 @@ class TestRepeated:
         refused = await asyncio.gather(*(held.end(outcome) for outcome in [Outcome.FAILED] * 4))
 
         assert refused == [set()] * 4
-        assert [len(await world.outcomes_of(id)) for id in held.ids] == [1] * 10
+        assert [len(await world.outcomes_of(run_id)) for run_id in held.ids] == [1] * 10
 
     async def test_an_attempt_that_succeeded_cannot_fail_afterwards(self, world: World) -> None:
         held = await shift(world, 2)
@@ -286,8 +286,8 @@ class TestRepeated:
 class TestClosing:
     async def test_a_complete_lease_leaves_nothing_behind(self, world: World) -> None:
         held = await shift(world, 3)
-        for id, outcome in zip(held.ids, (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.RELEASED), strict=True):
-            await held.end(outcome, id)
+        for run_id, outcome in zip(held.ids, (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.RELEASED), strict=True):
+            await held.end(outcome, run_id)
 
         assert await leases(world) == 0
 
@@ -339,8 +339,8 @@ class TestLogs:
 
         await self.keep(held, self.LINES)
 
-        for nth, id in enumerate(held.ids):
-            assert [line for _, _, line in await world.store.insights.logs(id, None, 0, 100)] == self.LINES[nth::3]
+        for nth, run_id in enumerate(held.ids):
+            assert [line for _, _, line in await world.store.insights.logs(run_id, None, 0, 100)] == self.LINES[nth::3]
 
     async def test_reading_goes_on_after_a_sequence_number(self, world: World) -> None:
         held = await shift(world)
@@ -372,7 +372,7 @@ class TestLogs:
 
     async def test_lines_of_what_the_lease_never_held_are_left_out(self, world: World) -> None:
         held, other = await shift(world), await shift(world)
-        mixed = [(held.claimed.lease, id, 1, self.LINES[0]) for id in (*held.ids, *other.ids)]
+        mixed = [(held.claimed.lease, run_id, 1, self.LINES[0]) for run_id in (*held.ids, *other.ids)]
 
         assert await world.store.outcomes.append_logs(held.worker, mixed) == 1
         assert await world.store.outcomes.append_logs(held.worker, []) == 0

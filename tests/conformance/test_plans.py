@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterator
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from duly.adapters.sql.engine_postgres import PostgresEngine
 from duly.adapters.sql.statements import statements
 from duly.domain.decide import Firing
 from duly.domain.instants import HOUR, MINUTE
+from duly.domain.job import Job
 from duly.domain.lifecycle import Outcome
 from duly.domain.shards import SHARDS
 from tests.conformance.conftest import inline_engine
@@ -112,19 +114,25 @@ def faults(plan: dict[str, Any]) -> list[str]:
     return found
 
 
-async def fill(world: World, job_id: UUID, version: int, route: int) -> None:
-    """50,000 headers that are ready, as many that wait, as many schedules; none of it analyzed."""
-    header = f"INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, due_at, rank, created_at) SELECT %s, '{job_id}', {version}, 1, {route}, 1, {START}, {START}, {START} FROM generate_series(1, {ROWS}) n"
-    ready_id, timer_id = "md5('ready' || n)::uuid", "md5('timer' || n)::uuid"
+SERIES = f"FROM generate_series(1, {ROWS}) n"
+HEADERS = "INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, due_at, rank, created_at)"
+
+
+async def fill(world: World, job: Job) -> None:
+    """50,000 headers that are ready, as many that wait, as many schedules and ended ones; none of it analyzed."""
+    version, route = job.version.number, job.version.route
+    ready, timer, ended = (f"md5('{kind}' || n)::uuid" for kind in ("ready", "timer", "ended"))
+    header = f"'{job.id}', {version}, 1, {route}, 1, {START}, {START}, {START} {SERIES}"
+    later = f"{START} + n * 1000000::bigint"
     for text in (
-        header % ready_id,
-        header % timer_id,
-        f"INSERT INTO ready SELECT {route}, 1, {START} + n, {ready_id}, 1, 0 FROM generate_series(1, {ROWS}) n",
-        f"INSERT INTO timers SELECT {timer_id}, n % {SHARDS}, {START} + n * 1000000::bigint, {route}, 1, {START}, 1, 0 FROM generate_series(1, {ROWS}) n",
-        f"INSERT INTO schedules SELECT md5('job' || n)::uuid, n % {SHARDS}, {START} + n * 1000000::bigint, {version} FROM generate_series(1, {ROWS}) n",
-        f"INSERT INTO outcomes (id, state, attempt, finished_at) SELECT md5('gone' || n)::uuid, 4, 1, 0 FROM generate_series(1, {ROWS}) n",
-        f"INSERT INTO attempts (id, attempt, outcome, lease_id, worker, finished_at) SELECT md5('gone' || n)::uuid, 1, 2, 1, 1, 0 FROM generate_series(1, {ROWS}) n",
-        "INSERT INTO jobs (id, tenant, name, version, created_at) SELECT job_id, 1, job_id::text, version, 0 FROM schedules WHERE job_id NOT IN (SELECT id FROM jobs)",
+        f"{HEADERS} SELECT {ready}, {header}",
+        f"{HEADERS} SELECT {timer}, {header}",
+        f"INSERT INTO ready SELECT {route}, 1, {START} + n, {ready}, 1, 0 {SERIES}",
+        f"INSERT INTO timers SELECT {timer}, n % {SHARDS}, {later}, {route}, 1, {START}, 1, 0 {SERIES}",
+        f"INSERT INTO schedules SELECT md5('job' || n)::uuid, n % {SHARDS}, {later}, {version} {SERIES}",
+        f"INSERT INTO outcomes (id, state, attempt, finished_at) SELECT {ended}, 4, 1, 0 {SERIES}",
+        f"INSERT INTO attempts (id, attempt, outcome, lease_id, worker, finished_at) SELECT {ended}, 1, 2, 1, 1, 0 {SERIES}",
+        f"INSERT INTO jobs (id, tenant, name, version, created_at) SELECT md5('job' || n)::uuid, 1, 'job ' || n, {version}, 0 {SERIES}",
     ):
         await raw(world.engine, text)
 
@@ -167,7 +175,7 @@ async def test_plans_made_on_an_empty_store_still_walk_when_it_is_full(cold: Wor
     await world.enqueue(job, 2)
     for call in (await hot_calls()).values():
         await explainer.plan(*call)
-    await fill(world, job.id, job.version.number, route)
+    await fill(world, job)
     world.turn(ROWS * 1_000_000)
 
     found = {name: faults(await explainer.plan(*call)) for name, call in (await hot_calls()).items()}
@@ -177,13 +185,64 @@ async def test_plans_made_on_an_empty_store_still_walk_when_it_is_full(cold: Wor
 
 # ------------------------------------------------------------ SQLite
 
-WALKS = """
-known_executions add_execution make_ready make_timer due_schedules owned_shard advance_schedule complete_job take_place count_waiting_for
-due_timers drop_timer upcoming work_on_route live_worker pick take held_by members member finished_under queue_key drop_member drop_members
-close_lease free_place next_waiter drop_waits drop_blocked cancels_of_worker lost_executions drop_lease ask_cancel where_it_waits
-take_from_ready take_from_timers old_finished drop_execution drop_outcome drop_attempts drop_logs place_of
-execution executions_of_job attempts logs job job_named version lock_job version_number use_key used_key take_shard renew_worker key
-""".split()
+WALKS = [
+    "known_executions",
+    "add_execution",
+    "make_ready",
+    "make_timer",
+    "due_schedules",
+    "owned_shard",
+    "advance_schedule",
+    "complete_job",
+    "take_place",
+    "count_waiting_for",
+    "due_timers",
+    "drop_timer",
+    "upcoming",
+    "work_on_route",
+    "live_worker",
+    "pick",
+    "take",
+    "held_by",
+    "members",
+    "member",
+    "finished_under",
+    "queue_key",
+    "drop_member",
+    "drop_members",
+    "close_lease",
+    "free_place",
+    "next_waiter",
+    "drop_waits",
+    "drop_blocked",
+    "cancels_of_worker",
+    "lost_executions",
+    "drop_lease",
+    "ask_cancel",
+    "where_it_waits",
+    "take_from_ready",
+    "take_from_timers",
+    "old_finished",
+    "drop_execution",
+    "drop_outcome",
+    "drop_attempts",
+    "drop_logs",
+    "place_of",
+    "execution",
+    "executions_of_job",
+    "attempts",
+    "logs",
+    "job",
+    "job_named",
+    "version",
+    "lock_job",
+    "version_number",
+    "use_key",
+    "used_key",
+    "take_shard",
+    "renew_worker",
+    "key",
+]
 
 
 @pytest.mark.parametrize("name", WALKS)
@@ -202,7 +261,7 @@ def big_names(text: str) -> set[str]:
     """The big tables, and what this statement calls them."""
     words = text.replace("(", " ").replace(")", " ").replace(",", " ").split()
     names = set(BIG)
-    for table, alias in zip(words, words[1:], strict=False):
+    for table, alias in pairwise(words):
         if table in BIG and alias.islower() and len(alias) == 1:
             names.add(alias)
     return names

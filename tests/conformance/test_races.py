@@ -75,7 +75,7 @@ class Storm:
                 await asyncio.sleep(0)
                 continue
             ends = world.chance.choices((Outcome.SUCCEEDED, Outcome.FAILED, Outcome.RELEASED), (7, 2, 1), k=len(claimed.ids))
-            chosen = [(await world.ended(claimed, end, [id]))[0] for id, end in zip(claimed.ids, ends, strict=True)]
+            chosen = [(await world.ended(claimed, end, [run_id]))[0] for run_id, end in zip(claimed.ids, ends, strict=True)]
             half = world.chance.randrange(len(chosen) + 1)
             for part in (chosen[:half], chosen[half:]):
                 if world.chance.random() < 0.15:
@@ -106,13 +106,13 @@ class Storm:
                 self.over.set()
 
     async def canceller(self, world: World) -> None:
-        for id in world.chance.sample(self.ids, len(self.ids) // 10):
+        for run_id in world.chance.sample(self.ids, len(self.ids) // 10):
             if self.over.is_set():
                 return
-            state = (await world.cancel(id))[id]
+            state = (await world.cancel(run_id))[run_id]
             self.seen[state.name] += 1
             if state is State.CANCELLED:
-                self.cancelled.add(id)
+                self.cancelled.add(run_id)
             world.turn(MILLISECOND)
 
 
@@ -134,8 +134,8 @@ async def test_a_storm_ends_every_execution_once(open_engine: Opener, long_form:
         outcomes = {row["id"]: row["state"] for row in await raw(first.engine, "SELECT id, state FROM outcomes")}
         attempts = await raw(first.engine, "SELECT id, outcome FROM attempts")
         assert outcomes.keys() == set(storm.ids)
-        assert storm.acknowledged == {id for id, state in outcomes.items() if state == State.SUCCEEDED}
-        assert {id for id in storm.cancelled if outcomes[id] != State.CANCELLED} == set()
+        assert storm.acknowledged == {run_id for run_id, state in outcomes.items() if state == State.SUCCEEDED}
+        assert {run_id for run_id in storm.cancelled if outcomes[run_id] != State.CANCELLED} == set()
         # Whoever was lost came too late with its report, and nobody else did.
         assert storm.lost == storm.refused == sum(row["outcome"] == Outcome.WORKER_LOST for row in attempts)
         assert storm.lost > 0, "no pause went past its time: the storm was calm"

@@ -57,13 +57,13 @@ class TestClaim:
     async def test_only_what_is_asked_for_is_taken(self, world: World) -> None:
         await world.add_tenant(2)
         mine, pool, theirs = await world.job(), await world.job(pool="other"), await world.job(tenant=2)
-        (id,) = await world.enqueue(mine)
+        (run_id,) = await world.enqueue(mine)
         await world.enqueue(pool)
         await world.enqueue(theirs)
 
         claimed = await world.claimed(await world.worker(), of=[mine])
 
-        assert claimed.ids == [id]
+        assert claimed.ids == [run_id]
         assert await world.claim(await world.worker(), of=[mine]) is None
 
     async def test_two_workers_share_nothing(self, world: World) -> None:
@@ -73,7 +73,7 @@ class TestClaim:
 
         claims = await asyncio.gather(*(world.claim(worker, 10, of=[job]) for worker in workers))
 
-        taken = [id for claimed in claims if claimed is not None for id in claimed.ids]
+        taken = [run_id for claimed in claims if claimed is not None for run_id in claimed.ids]
         assert sorted(taken) == sorted(set(taken))
         assert set(taken) <= set(ids)
 
@@ -110,13 +110,13 @@ class TestClaim:
 
     async def test_a_worker_past_its_time_claims_nothing(self, world: World) -> None:
         job = await world.job()
-        (id,) = await world.enqueue(job)
+        (run_id,) = await world.enqueue(job)
         worker = await world.worker()
         world.turn(TTL)
 
         assert await world.claim(worker, of=[job]) is None
 
-        assert await world.state(id) is State.PENDING
+        assert await world.state(run_id) is State.PENDING
 
     async def test_a_buried_retired_or_unknown_worker_claims_nothing(self, world: World) -> None:
         job = await world.job()
@@ -183,8 +183,8 @@ class TestHeldBy:
         await world.enqueue(await world.job(), 4)
         worker, other = await world.worker(), await world.worker()
         claimed = await world.claimed(worker)
-        for id, outcome in zip(claimed.ids, (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.RELEASED), strict=False):
-            await world.finish(worker, claimed, outcome, [id])
+        for run_id, outcome in zip(claimed.ids, (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.RELEASED), strict=False):
+            await world.finish(worker, claimed, outcome, [run_id])
 
         (held,) = await world.store.ready.held_by(worker)
 

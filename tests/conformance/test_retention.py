@@ -64,7 +64,7 @@ class TestPrune:
         old = await world.enqueue(job, 5)
         worker = await world.worker(ttl=HOUR)
         claimed = await world.claimed(worker)
-        await world.store.outcomes.append_logs(worker, [(claimed.lease, id, 1, LogLine(world.now, "INFO", "line")) for id in old])
+        await world.store.outcomes.append_logs(worker, [(claimed.lease, run_id, 1, LogLine(world.now, "INFO", "line")) for run_id in old])
         await world.cancel(old[0])
         await world.finish(worker, claimed, Outcome.CANCELLED)
         world.turn(2 * DAY)
@@ -100,7 +100,7 @@ class TestPrune:
     @everywhere
     async def test_what_survived_its_day_can_still_finish_and_go(self, old_world: World) -> None:
         world = old_world
-        (id,) = await world.enqueue(await world.job())
+        (run_id,) = await world.enqueue(await world.job())
         worker = await world.worker(ttl=100 * DAY)
         claimed = await world.claimed(worker)
         world.turn(10 * DAY)
@@ -108,7 +108,7 @@ class TestPrune:
 
         assert await world.finish(worker, claimed) == set()
 
-        assert await world.state(id) is State.SUCCEEDED
+        assert await world.state(run_id) is State.SUCCEEDED
         world.turn(10 * DAY)
         await prune(world, world.now - DAY)
         assert await kept(world) == set()
@@ -116,7 +116,7 @@ class TestPrune:
     @everywhere
     async def test_what_ended_lately_stays_however_old_it_is(self, old_world: World) -> None:
         world = old_world
-        (id,) = await world.enqueue(await world.job(), due_in=20 * DAY)
+        (run_id,) = await world.enqueue(await world.job(), due_in=20 * DAY)
         world.turn(20 * DAY)
         await world.promote()
         await world.run(Outcome.FAILED)
@@ -126,8 +126,8 @@ class TestPrune:
 
         await prune(world, world.now - DAY)
 
-        assert await world.state(id) is State.SUCCEEDED
-        assert await world.outcomes_of(id) == [Outcome.FAILED, Outcome.SUCCEEDED]
+        assert await world.state(run_id) is State.SUCCEEDED
+        assert await world.outcomes_of(run_id) == [Outcome.FAILED, Outcome.SUCCEEDED]
         world.turn(2 * DAY)
         await prune(world, world.now - DAY)
         assert await kept(world) == set()

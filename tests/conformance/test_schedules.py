@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
@@ -177,7 +176,7 @@ class TestFire:
     async def test_a_fire_carries_its_rank(self, world: World) -> None:
         job = await world.job(every=HOUR)
         firing = await world.decide()
-        early = replace(firing, fires=[replace(firing.fires[0], rank=START - HOUR)])
+        early = Firing(firing.advances, [firing.fires[0]._replace(rank=START - HOUR)])
         await world.enqueue(job)
 
         await world.fire(early)
@@ -213,14 +212,14 @@ class TestPromote:
         assert (report.promoted, report.routes) == (0, ())
 
     async def test_an_old_epoch_promotes_nothing(self, world: World) -> None:
-        (id,) = await world.enqueue(await world.job(), due_in=MINUTE)
+        (run_id,) = await world.enqueue(await world.job(), due_in=MINUTE)
         old = dict(await world.own_shards("first"))
         await world.own_shards("second")
         world.turn(MINUTE)
 
         assert (await world.store.schedules.promote(old, world.now, 10)).promoted == 0
 
-        assert await world.state(id) is State.SCHEDULED
+        assert await world.state(run_id) is State.SCHEDULED
         assert (await world.promote()).promoted == 1
 
     async def test_a_shard_promotes_its_oldest_up_to_the_limit(self, world: World) -> None:
@@ -240,8 +239,7 @@ class TestPromote:
         claimed = await world.claimed(worker)
         # Its worker is lost after the wish and before the sweeper knew of it: it waits in timers, with a wish.
         world.turn(MINUTE)
-        await world.store.losses.bury_workers(world.now)
-        await world.store.losses.lose(lambda lost, version: replace(world.after_loss(lost, version)), world.now, 10)
+        await world.lose()
         await world.wish(stopped)
         world.turn(MINUTE)
 

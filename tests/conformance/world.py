@@ -92,8 +92,8 @@ class World:
     def new_job(self, spec: JobSpec, *, tenant: int = 1, next_fire_at: Instant | None = None) -> NewJob:
         if next_fire_at is None and spec.timing.type is not JobType.ON_DEMAND:
             next_fire_at = spec.timing.anchor or spec.timing.run_at
-        id = self.ids(1)[0]
-        return NewJob(id, tenant, spec, shard_of(id), next_fire_at)
+        run_id = self.ids(1)[0]
+        return NewJob(run_id, tenant, spec, shard_of(run_id), next_fire_at)
 
     async def job(self, name: str | None = None, *, tenant: int = 1, **changes: Any) -> Job:
         """Create a job. A schedule's first fire is now."""
@@ -107,8 +107,8 @@ class World:
         await self.store.definitions.create_jobs([(made, None)], self.now)
         return [await self.read(job.id) for job in made]
 
-    async def read(self, id: JobId, tenant: int = 1) -> Job:
-        found = await self.store.definitions.job(tenant, id)
+    async def read(self, job_id: JobId, tenant: int = 1) -> Job:
+        found = await self.store.definitions.job(tenant, job_id)
         assert found is not None
         return found
 
@@ -138,8 +138,8 @@ class World:
         rank = due_at - version.head_start
         shard = shard_of(job.id)
         return [
-            NewExecution(id, job.id, version.number, version.tenant, version.route, shard, Trigger.ENQUEUE, due_at, rank, payload)
-            for id in self.ids(count)
+            NewExecution(run_id, job.id, version.number, version.tenant, version.route, shard, Trigger.ENQUEUE, due_at, rank, payload)
+            for run_id in self.ids(count)
         ]
 
     async def enqueue(self, job: Job, count: int = 1, *, due_in: Micros = 0, payload: str | None = None) -> list[ExecutionId]:
@@ -206,8 +206,8 @@ class World:
         """How the worker reports the claimed executions when each ends so; decided as a worker decides."""
         wanted = set(claimed.ids if only is None else only)
         reports: list[Finished] = []
-        for nth, id in enumerate(claimed.ids):
-            if id not in wanted:
+        for nth, run_id in enumerate(claimed.ids):
+            if run_id not in wanted:
                 continue
             version = await self.version(claimed.job_versions[nth])
             error = None if outcome is Outcome.SUCCEEDED else f'{{"message":"{outcome.name.lower()}"}}'
@@ -215,7 +215,7 @@ class World:
             # A release goes back to where it stood: due since its own time.
             retry_at = claimed.due_ats[nth] if outcome is Outcome.RELEASED else verdict.retry_at
             report = Finished(
-                id=id,
+                id=run_id,
                 lease=claimed.lease,
                 outcome=outcome,
                 state=verdict.state,
@@ -260,27 +260,27 @@ class World:
     async def cancel(self, *ids: ExecutionId, tenant: int = 1) -> dict[ExecutionId, State]:
         return await self.store.cancels.cancel(tenant, ids, "somebody", self.now)
 
-    async def wish(self, id: ExecutionId) -> None:
+    async def wish(self, run_id: ExecutionId) -> None:
         """The first half of a cancel: the wish is committed, and the process dies."""
-        name, params = ("ask_cancels", {"ids": [id]}) if self.engine.name == "postgres" else ("ask_cancel", {"id": id})
+        name, params = ("ask_cancels", {"ids": [run_id]}) if self.engine.name == "postgres" else ("ask_cancel", {"id": run_id})
         await self.engine.fetch(name, params | {"tenant": 1, "by": "somebody", "now": self.now})
 
     # ------------------------------------------------------------ reading
 
-    async def execution(self, id: ExecutionId, tenant: int = 1) -> Any:
-        found = await self.store.insights.execution(tenant, id)
+    async def execution(self, run_id: ExecutionId, tenant: int = 1) -> Any:
+        found = await self.store.insights.execution(tenant, run_id)
         assert found is not None
         return found
 
-    async def state(self, id: ExecutionId) -> State:
-        return (await self.execution(id)).state
+    async def state(self, run_id: ExecutionId) -> State:
+        return (await self.execution(run_id)).state
 
     async def states(self, ids: Iterable[ExecutionId]) -> list[State]:
-        return [await self.state(id) for id in ids]
+        return [await self.state(run_id) for run_id in ids]
 
-    async def outcomes_of(self, id: ExecutionId) -> list[Outcome | None]:
+    async def outcomes_of(self, run_id: ExecutionId) -> list[Outcome | None]:
         """How its attempts ended, first to last; None for one that runs."""
-        return [attempt.outcome for attempt in await self.store.insights.attempts(id)]
+        return [attempt.outcome for attempt in await self.store.insights.attempts(run_id)]
 
     async def of_job(self, job: Job) -> list[Any]:
         """The job's executions, oldest first."""

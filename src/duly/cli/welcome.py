@@ -90,9 +90,13 @@ def _worker(service: Service, reference: str | None) -> list[tuple[str, str]]:
 
 
 def _warnings(service: Service) -> list[str]:
-    if service.api is None or service.node.settings.host in _LOCAL:
+    settings = service.node.settings
+    if service.api is None:
+        is_new = any(migration.number == 1 for migration in service.node.migrated)
+        return ["this store is new: is it the server's? Set DULY_STORE or DULY_HOME as there."] if is_new else []
+    if settings.host in _LOCAL:
         return []
-    return [f"the API listens on {service.node.settings.host}: every request needs a key, but there is no TLS. Put a proxy in front."]
+    return [f"the API listens on {settings.host}: every request needs a key, but there is no TLS. Put a proxy in front."]
 
 
 def _try_it(url: str, settings: config.Settings) -> str:

@@ -280,8 +280,8 @@ def _translate(error: sqlite3.Error) -> Exception:
 
 def _create_private(path: str) -> None:
     """The file holds payloads and key hashes: nobody else may read it."""
-    os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
     try:
+        os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
         raise Unavailable("DULY-E501", f"The SQLite file {path} cannot be opened: {error.strerror}.", hint="Check the path and its permissions.") from error

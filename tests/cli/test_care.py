@@ -1,0 +1,149 @@
+"""Looking after it: `db` and `doctor`."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import stat
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from tests.cli.processes import Running, duly, environment
+
+
+def test_upgrade_makes_a_store_and_status_says_so(tmp_path: Path) -> None:
+    env = environment(tmp_path / "home")
+
+    missing = duly("db", "status", env=env)
+    plan = duly("db", "upgrade", "--plan", env=env)
+    before = (tmp_path / "home").exists()
+    upgraded = duly("db", "upgrade", env=env)
+    status = duly("db", "status", env=env)
+    again = duly("db", "upgrade", env=env)
+
+    assert missing.code == 3
+    assert "There is no store at" in missing.err
+    assert "CREATE TABLE" in plan.out
+    assert not before
+    assert upgraded.code == 0
+    assert "✓ 0001_" in upgraded.err
+    assert status.code == 0
+    assert {row[1] for row in status.rows} == {"applied"}
+    assert "The schema is current." in status.err
+    assert "Nothing to do" in again.err
+
+
+def test_a_backup_is_one_private_file_that_runs(server: Running, tmp_path: Path) -> None:
+    server.duly("job", "create", "--name", "backed-up", "--handler", "duly.echo")
+    copy = tmp_path / "copy.db"
+
+    answer = server.duly("db", "backup", str(copy))
+
+    assert answer.code == 0
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["copy.db"]
+    with closing(sqlite3.connect(copy)) as connection:
+        assert connection.execute("SELECT count(*) FROM jobs WHERE name = 'backed-up'").fetchone() == (1,)
+    twice = server.duly("db", "backup", str(copy))
+    assert twice.code == 5
+    assert "A backup never overwrites" in twice.err
+
+
+def test_a_backup_that_cannot_be_written_leaves_nothing(server: Running, tmp_path: Path) -> None:
+    answer = server.duly("db", "backup", str(tmp_path / "nowhere" / "copy.db"))
+
+    assert answer.code == 6
+    assert "cannot be written: No such file or directory" in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_backup_of_postgresql_names_the_right_command(tmp_path: Path) -> None:
+    answer = duly("db", "backup", "copy.dump", "--store", "postgresql://me:hunter2@db/duly", env=environment(tmp_path))
+
+    assert answer.code == 1
+    assert "pg_dump --format=custom --schema=duly --file=copy.dump 'postgresql://me:…@db/duly'" in answer.err
+    assert "pg_basebackup" in answer.err
+    assert "hunter2" not in answer.err
+
+
+def test_status_and_upgrade_of_postgresql(postgres_dsn: str, tmp_path: Path) -> None:
+    env = environment(tmp_path, DULY_STORE=postgres_dsn)
+
+    before = duly("db", "status", env=env)
+    upgraded = duly("db", "upgrade", env=env)
+    after = duly("db", "status", env=env)
+
+    assert (before.code, upgraded.code, after.code) == (1, 0, 0)
+    assert {row[1] for row in before.rows} == {"waiting"}
+    assert {row[1] for row in after.rows} == {"applied"}
+
+
+def test_up_on_postgresql(start: Callable[..., Running], postgres_dsn: str, tmp_path: Path) -> None:
+    running = start("up", "--port", "0", home=tmp_path / "home", DULY_STORE=postgres_dsn).ready()
+    running.duly("job", "create", "--name", "echo", "--handler", "duly.echo")
+
+    assert running.duly("run", "echo", "--exit-status").code == 0
+    assert "store    created postgresql://" in running.printed
+
+
+# ---------------------------------------------------------------- doctor
+
+
+def findings(answer_out: str) -> dict[str, list[dict[str, str]]]:
+    found: dict[str, list[dict[str, str]]] = {}
+    for finding in json.loads(answer_out):
+        found.setdefault(finding["check"], []).append(finding)
+    return found
+
+
+def test_doctor_finds_all_well(start: Callable[..., Running], tmp_path: Path) -> None:
+    running = start("up", "--port", "0", home=tmp_path / "home").ready()
+    running.duly("job", "create", "--name", "echo", "--handler", "duly.echo", "--cron", "0 3 * * *")
+
+    answer = running.duly("doctor")
+
+    assert answer.code == 0, answer.out
+    assert "✗" not in answer.out
+    assert "✓ handlers     every handler of 1 active job has a live worker" in answer.out
+
+
+def test_doctor_names_a_fix_for_each_finding(start: Callable[..., Running], tmp_path: Path) -> None:
+    running = start("server", "--port", "0", home=tmp_path / "home").ready()
+    running.duly("job", "create", "--name", "orphan", "--handler", "nobody")
+    (tmp_path / "home" / "admin.key").chmod(0o644)
+
+    answer = running.duly("doctor", "--json")
+
+    found = findings(answer.out)
+    assert answer.code == 1
+    assert found["workers"][0]["verdict"] == "fail"
+    assert "duly worker" in found["workers"][0]["fix"]
+    assert found["permissions"][0]["fix"].startswith("chmod 600 ")
+    assert {finding["verdict"] for finding in found["store"] + found["schema"] + found["key"]} == {"pass"}
+
+
+def test_doctor_names_handlers_that_nobody_serves(server: Running) -> None:
+    server.duly("job", "create", "--name", "unserved", "--handler", "unserved_handler", "--pool", "faraway")
+
+    found = findings(server.duly("doctor", "--json").out)
+
+    assert "unserved_handler in pool faraway" in found["handlers"][0]["text"]
+    server.duly("job", "delete", "unserved")
+
+
+def test_doctor_without_a_server_or_a_store(tmp_path: Path) -> None:
+    answer = duly("doctor", "--server", "http://127.0.0.1:1", env=environment(tmp_path / "home"))
+
+    assert answer.code == 1
+    assert "! store        there is no store at" in answer.out
+    assert "✗ server       No Duly server answers at http://127.0.0.1:1" in answer.out
+    assert "fix: Start one with `duly up`, or set DULY_URL." in answer.out
+    assert not (tmp_path / "home").exists()
+
+
+def test_doctor_with_a_wrong_key(server: Running) -> None:
+    answer = duly("doctor", "--json", env={**server.client_environment, "DULY_KEY": "duly_of_somebody_else"})
+
+    assert answer.code == 1
+    assert "DULY-E302" in findings(answer.out)["key"][0]["text"]
