@@ -132,7 +132,7 @@ class Service:
             if "api" in self.roles:
                 await stack.enter_async_context(self._serving_api())
             if "dispatcher" in self.roles:
-                await stack.enter_async_context(self._dispatching(tasks, stop))
+                tasks += self._dispatching(stop)
             if "sweeper" in self.roles:
                 tasks.append(asyncio.create_task(loop.run(Sweeper(node.store.losses, SweeperSettings()), node.clock, stop, system_entropy)))
             if "pruner" in self.roles:
@@ -176,21 +176,24 @@ class Service:
             ended.set()
             await serving
 
-    @contextlib.asynccontextmanager
-    async def _dispatching(self, tasks: list[asyncio.Task[None]], stop: asyncio.Event) -> AsyncIterator[None]:
+    def _dispatching(self, stop: asyncio.Event) -> list[asyncio.Task[None]]:
         node = self.node
         name = f"{node.settings.hostname}:{os.getpid()}:{secrets.token_hex(4)}"
         ownership = Ownership(name, node.store.leases, node.clock, OwnershipSettings())
         hot_index = MemoryHotIndex()
         dispatcher = Dispatcher(ownership, node.store.schedules, node.store.definitions, hot_index, node.transport, node.clock, DispatcherSettings())
         hydrator = Hydrator(ownership, node.store.schedules, hot_index, node.transport, HydratorSettings())
-        tasks.append(asyncio.create_task(loop.run(dispatcher, node.clock, stop, system_entropy, dispatcher.wait)))
-        tasks.append(asyncio.create_task(loop.run(hydrator, node.clock, stop, system_entropy, hydrator.wait)))
-        try:
-            yield
-        finally:
+
+        async def dispatch() -> None:
+            # The shards are handed over as soon as it stops, while the worker beside it still drains.
+            await loop.run(dispatcher, node.clock, stop, system_entropy, dispatcher.wait)
             with contextlib.suppress(Exception):
                 await dispatcher.stop()
+
+        return [
+            asyncio.create_task(dispatch()),
+            asyncio.create_task(loop.run(hydrator, node.clock, stop, system_entropy, hydrator.wait)),
+        ]
 
     async def _work(self, stop: asyncio.Event) -> None:
         node, settings = self.node, self.node.settings

@@ -176,6 +176,35 @@ def test_a_one_time_target_runs_late_unless_its_policy_says_no(policy: CatchUpPo
     assert [target.runs for target in plan.targets] == [policy is not CatchUpPolicy.NONE or minutes <= 1]
 
 
+@given(st.sampled_from(CatchUpPolicy), st.integers(0, 2000), st.integers(1, 20), st.integers(1, 300))
+def test_how_an_outage_is_cut_into_pieces_does_not_change_what_runs(policy: CatchUpPolicy, seconds: int, most: int, limit: int) -> None:
+    every_second = IntervalSchedule(every=SECOND, anchor=0)
+    catch_up = CatchUp(policy=policy, max_count=most)
+    now = NOON + seconds * SECOND
+    running: list[int] = []
+    at: int | None = NOON
+    while at is not None and at <= now:
+        plan = plan_fires(every_second, catch_up, at, now, limit=limit)
+        running += [target.at for target in plan.targets if target.runs]
+        at = plan.next_at
+
+    whole = plan_fires(every_second, catch_up, NOON, now, limit=10_000)
+    assert running == [target.at for target in whole.targets if target.runs]
+    if policy is CatchUpPolicy.LATEST and seconds > 60:
+        assert running == [now]
+
+
+def test_a_herd_after_an_outage_is_fired_in_bounded_batches() -> None:
+    versions = {number: _version(number) for number in range(1, 501)}
+    due = [DueSchedule(UUID(int=number), 0, NOON, number) for number in versions]
+
+    batches = list(decide.firings(due, versions, NOON + 10 * HOUR, most=2000))
+
+    assert sum(len(batch.advances) for batch in batches) == 500
+    assert max(len(batch.fires) for batch in batches) <= 2000 + decide.TARGETS_PER_ADVANCE
+    assert list(decide.firings([DueSchedule(UUID(int=9), 0, NOON, 999)], versions, NOON)) == []
+
+
 def test_a_month_of_outage_of_a_dense_schedule_is_decided_in_bounded_pieces() -> None:
     every_second = IntervalSchedule(every=SECOND, anchor=0)
 
@@ -190,7 +219,7 @@ def _version(number: int, **spec: object) -> JobVersion:
     return JobVersion(number, job, 1, 1, "default", 1, JobSpec(name=f"job{number}", timing=timing, target=Target(handler="h"), **spec), NOON)  # type: ignore[arg-type]
 
 
-@given(st.lists(st.integers(1, 50), unique=True, max_size=20), st.integers(0, 200))
+@given(st.lists(st.integers(1, 50), unique=True, max_size=20), st.integers(0, 90))
 def test_two_dispatchers_decide_the_same_fires_in_the_order_of_their_ids(numbers: list[int], minutes: int) -> None:
     versions = {number: _version(number) for number in numbers}
     due = [DueSchedule(UUID(int=number), shard_of(UUID(int=number)), NOON, number) for number in numbers]

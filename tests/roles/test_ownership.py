@@ -63,3 +63,24 @@ async def test_a_paused_dispatcher_steps_down_by_its_own_clock(world: World) -> 
     world.clock.uptime += 5_000_001
 
     assert paused.epochs() == {}
+
+
+async def test_a_shard_that_was_taken_without_an_answer_is_known_at_the_next_look(world: World) -> None:
+    only = _ownership(world, "d1")
+    await world.store.leases.announce_dispatcher("d1", world.clock.now(), 6_000_000)
+    await world.store.leases.take(7, 0, "d1", world.clock.now(), 6_000_000, 5_000_000)
+
+    await only.refresh(world.clock.now())
+
+    assert len(only.epochs()) == SHARDS
+    assert only.epochs()[7] == 1
+
+
+async def test_a_lease_from_before_the_clock_was_set_back_is_not_waited_for(world: World) -> None:
+    dead, heir = _ownership(world, "d1"), _ownership(world, "d2")
+    await dead.refresh(world.clock.now())
+
+    world.clock.instant -= 3_600_000_000
+    await heir.refresh(world.clock.now())
+
+    assert len(heir.epochs()) == SHARDS

@@ -14,11 +14,12 @@ from enum import StrEnum
 from typing import assert_never
 
 from duly.domain.errors import Invalid
-from duly.domain.instants import DAY, MINUTE, Instant, Micros
+from duly.domain.instants import DAY, HOUR, MINUTE, Instant, Micros
 from duly.domain.schedule import Schedule, next_fire, previous_fire
 
 MOST_CATCH_UPS = 1000
 LONGEST_WINDOW: Micros = 366 * DAY
+LONGEST_GRACE: Micros = HOUR
 
 
 class CatchUpPolicy(StrEnum):
@@ -43,8 +44,8 @@ class CatchUp:
             raise Invalid("DULY-E106", f"must be between 1 and {MOST_CATCH_UPS}.", field="catchUp.maxCount")
         if not 0 < self.window <= LONGEST_WINDOW:
             raise Invalid("DULY-E106", "must be more than 0 and at most 366 days.", field="catchUp.windowSec")
-        if not 0 < self.grace <= LONGEST_WINDOW:
-            raise Invalid("DULY-E106", "must be more than 0 and at most 366 days.", field="catchUp.graceSec")
+        if not 0 < self.grace <= LONGEST_GRACE:
+            raise Invalid("DULY-E106", "must be more than 0 and at most an hour.", field="catchUp.graceSec")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Plan:
 
 
 def plan_fires(schedule: Schedule, policy: CatchUp, due_at: Instant, now: Instant, *, limit: int) -> Plan:
-    """Decide about the targets from `due_at` up to `now`, at most `limit` of them; the rest are due again at once.
+    """Decide about the targets from `due_at` up to `now`, about `limit` of them at most; the rest are due again at once.
 
     Depends on the schedule and the clock only, so whoever repeats it decides the same.
     """
@@ -78,7 +79,9 @@ def plan_fires(schedule: Schedule, policy: CatchUp, due_at: Instant, now: Instan
     first_to_run = _first_to_run(schedule, policy, due_at, now)
     targets: list[Target] = []
     at: Instant | None = due_at
-    while at is not None and at <= now and len(targets) < limit:
+    # Whoever goes on after a cut sees only what is left. So no cut within the grace before the first to run: what is left
+    # would look like a busy minute instead of the end of an outage, and all of it would run.
+    while at is not None and at <= now and (len(targets) < limit or (at < first_to_run and now - at <= policy.grace)):
         targets.append(Target(at, at >= first_to_run))
         at = next_fire(schedule, at)
     return Plan(tuple(targets), at)

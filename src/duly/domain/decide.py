@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from json import dumps
 from typing import assert_never
@@ -14,9 +14,10 @@ from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import Outcome, SkipReason, State
 from duly.domain.retry import RetryPolicy, delay_before_retry
+from duly.domain.schedule import next_fire
 
 # An advance takes at most this many targets; the rest of a long outage follows in the next batches.
-TARGETS_PER_ADVANCE = 500
+TARGETS_PER_ADVANCE = 100
 # A lost attempt starts again soon, yet not in the same instant on the next worker.
 WAIT_AFTER_LOSS: Micros = SECOND
 
@@ -27,6 +28,28 @@ class Firing:
 
     advances: list[Advance]
     fires: list[Fire]
+
+
+def firings(due: Sequence[DueSchedule], versions: Mapping[int, JobVersion], now: Instant, *, most: int = 2000) -> Iterator[Firing]:
+    """What the due schedules fire, in batches of about `most`: a herd after an outage must not hold the store in one transaction.
+
+    A schedule whose version is not in `versions` (a newer release wrote it) is left for those who can read it.
+    """
+    part: list[DueSchedule] = []
+    count = 0
+    for item in due:
+        if item.version not in versions:
+            continue
+        part.append(item)
+        schedule = versions[item.version].schedule
+        count += 1
+        if schedule is not None and (following := next_fire(schedule, item.next_fire_at)) is not None and following <= now:
+            count += TARGETS_PER_ADVANCE
+        if count >= most:
+            yield fires(part, versions, now)
+            part, count = [], 0
+    if part:
+        yield fires(part, versions, now)
 
 
 def fires(due: Sequence[DueSchedule], versions: Mapping[int, JobVersion], now: Instant) -> Firing:

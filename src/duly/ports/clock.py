@@ -20,11 +20,8 @@ class Clock(Protocol):
 class SettableClock(Clock, Protocol):
     """A clock that can be put right."""
 
-    def local(self) -> Instant:
-        """This machine's own time."""
-
     def set_offset(self, offset: Micros) -> None:
-        """The store's time is this machine's plus `offset`."""
+        """The store's time is boottime plus `offset`."""
 
 
 class Entropy(Protocol):

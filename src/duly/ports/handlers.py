@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from json import dumps
+from math import isfinite
 from typing import Any, Protocol
 
 from duly.domain.execution import LeaseId, LogLine
@@ -82,14 +84,38 @@ class Attempt:
         if self.logs is None:
             self.logs = []
         if len(self.logs) < MOST_LOG_LINES:
-            self.logs.append(LogLine(self.clock(), level, _storable(message)[:LONGEST_LOG_LINE], fields))
+            self.logs.append(LogLine(self.clock(), level, storable(message)[:LONGEST_LOG_LINE], _storable_fields(fields) if fields else fields))
         elif len(self.logs) == MOST_LOG_LINES:
             self.logs.append(LogLine(self.clock(), "warning", f"more than {MOST_LOG_LINES:,} lines: the rest is not kept", {}))
 
 
-def _storable(text: str) -> str:
-    """NUL and lone surrogates cannot be stored; a log line is not worth failing for."""
+def storable(text: str) -> str:
+    """Text that every store can keep: NUL and lone surrogates cannot be stored."""
     return text.replace("\x00", "\ufffd") if text.isascii() else text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def _storable_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields that every store can keep; a log line is not worth failing for."""
+    try:
+        cleaned = _storable_value(fields, 0)
+        size = len(dumps(cleaned))
+    except Exception as error:
+        return {"unloggable": type(error).__name__}
+    return cleaned if isinstance(cleaned, dict) and size <= LONGEST_LOG_LINE else {"unloggable": f"{size:,} characters of fields"}
+
+
+def _storable_value(value: Any, depth: int) -> Any:
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if isfinite(value) else str(value)
+    if isinstance(value, str):
+        return storable(value)
+    if depth < 8 and isinstance(value, dict):
+        return {storable(str(key)): _storable_value(item, depth + 1) for key, item in value.items()}
+    if depth < 8 and isinstance(value, list | tuple | set | frozenset):
+        return [_storable_value(item, depth + 1) for item in value]
+    return storable(str(value))
 
 
 class Failure(Exception):

@@ -105,14 +105,16 @@ class Definitions(Protocol):
         False when `expected` is not the current version number (somebody was faster). Raises as `create_jobs` for a taken name.
         """
 
-    async def set_state(self, tenant: int, id: JobId, state: JobState, next_fire_at: Instant | None, reason: str | None, now: Instant) -> bool:
+    async def set_state(
+        self, tenant: int, id: JobId, state: JobState, next_fire_at: Instant | None, reason: str | None, now: Instant, expected: int | None = None
+    ) -> bool:
         """Pause, resume (with the next fire to wait for) or cancel. After it returns, no fire later than now is made by a paused or cancelled job.
 
-        False when the job is not there, or is cancelled already.
+        False when the job is not there, is cancelled already, or has another version number than `expected`: read it again.
         """
 
     async def versions(self, numbers: Sequence[int]) -> dict[int, JobVersion]:
-        """Versions by their numbers. They never change, so callers keep them."""
+        """Versions by their numbers; one that this release cannot read is left out. They never change, so callers keep them."""
 
 
 class Intake(Protocol):

@@ -45,6 +45,8 @@ class Heartbeat:
 
     async def beat(self, liveness: Liveness) -> bool:
         """Renew once; False when the worker is lost for good."""
+        if not self.is_trusted:
+            return False
         # Read the clock before the round trip: a slow answer must not lengthen our trust in it.
         asked = self._clock.boottime()
         cancels = await liveness.renew(self.worker, self._clock.now(), self._settings.ttl)
@@ -57,8 +59,11 @@ class Heartbeat:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether the worker may still believe that its leases are its own."""
-        return not self._lost and self._clock.boottime() < self._trusted_until
+        """Whether the worker may still believe that its leases are its own. Once it may not, it never may again:
+        it has stopped its handlers by then, and a later renewal would keep leases alive that nobody works on."""
+        if not self._lost and self._clock.boottime() >= self._trusted_until:
+            self._lost = True
+        return not self._lost
 
     def cancels(self) -> set[ExecutionId]:
         """Which of its executions were asked to stop, as of the last beat."""
@@ -99,8 +104,9 @@ class HeartbeatThread:
                     if not await self._heartbeat.beat(liveness):
                         break
                     pause = self._every
-                except Unavailable as error:
-                    log.warning("heartbeat: %s", error)
+                except Exception as error:
+                    # Whatever it is: a heart that stops beating costs the worker its life, so it goes on.
+                    log.warning("heartbeat: %s", error, exc_info=not isinstance(error, Unavailable))
                     # The next beats come sooner: every second counts before trust runs out.
                     pause = min(1.0, self._every)
                 if self._heartbeat.cancels() or not self._heartbeat.is_trusted:

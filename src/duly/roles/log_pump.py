@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from duly.domain.errors import Unavailable
@@ -10,6 +11,9 @@ from duly.domain.ids import ExecutionId
 from duly.ports.handlers import Attempt
 from duly.ports.store import Outcomes
 
+log = logging.getLogger("duly.worker")
+
+MOST_LINES = 2000
 Line = tuple[LeaseId, ExecutionId, int, LogLine]
 
 
@@ -22,8 +26,7 @@ class LogPump:
 
     def ended(self, attempt: Attempt) -> None:
         """The attempt has ended and may have lines left."""
-        if attempt.logs is not None:
-            self._ended.append(attempt)
+        self._ended.append(attempt)
 
     def clear(self) -> None:
         """The leases are lost: nobody would keep these lines."""
@@ -40,11 +43,14 @@ class LogPump:
             if attempt.logs is not None and count > attempt.logs_sent:
                 lines += [(attempt.fence, attempt.id, attempt.attempt, line) for line in attempt.logs[attempt.logs_sent : count]]
                 taken.append((attempt, count))
-        if lines:
-            try:
-                await self._outcomes.append_logs(worker, lines)
-            except Unavailable:
-                self._ended = ended + self._ended
-                raise
+        try:
+            for start in range(0, len(lines), MOST_LINES):
+                await self._outcomes.append_logs(worker, lines[start : start + MOST_LINES])
+        except Unavailable:
+            self._ended = ended + self._ended
+            raise
+        except Exception:
+            # A line that cannot be kept must never hold up a result.
+            log.exception("%d log lines could not be kept", len(lines))
         for attempt, count in taken:
             attempt.logs_sent = count

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.shards import preferred_owner
 from duly.ports.clock import Clock
-from duly.ports.store import Leases
+from duly.ports.store import Leases, ShardLease
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,12 @@ class Ownership:
         kept = set(await self._leases.renew(self.name, self._epochs, now, settings.ttl))
         held = {shard: epoch for shard, epoch in self._epochs.items() if shard in kept}
         for lease in await self._leases.shards():
+            if lease.owner == self.name:
+                # Also one that we took without learning of it: a dispatcher's name is new at every start, so it is ours.
+                held[lease.shard] = lease.epoch
             if preferred_owner(lease.shard, live) != self.name or lease.shard in held:
                 continue
-            if lease.owner is None or lease.lease_until <= now or lease.progress_at <= now - settings.patience:
+            if lease.owner is None or _has_run_out(lease, now, settings):
                 epoch = await self._leases.take(lease.shard, lease.epoch, self.name, now, settings.ttl, settings.patience)
                 if epoch is not None:
                     held[lease.shard] = epoch
@@ -72,3 +75,8 @@ class Ownership:
         """Hand everything over at once: the clean stop."""
         epochs, self._epochs, self._trusted_until = self._epochs, {}, 0
         await self._leases.release(self.name, epochs, now)
+
+
+def _has_run_out(lease: ShardLease, now: Instant, settings: OwnershipSettings) -> bool:
+    """Past its time, without progress, or beyond all sense: a lease from before the store's clock was set back would last for hours."""
+    return lease.lease_until <= now or lease.progress_at <= now - settings.patience or lease.lease_until > now + 2 * settings.ttl

@@ -22,6 +22,9 @@ from duly.roles.worker import Worker, WorkerSettings
 
 log = logging.getLogger("duly.worker")
 
+# How often a lost worker looks whether its handlers have stopped, twice a second, before it starts anew without them.
+STEPS_OF_PATIENCE = 20
+
 OpenLiveness = Callable[[], Awaitable[tuple[Liveness, Callable[[], Awaitable[None]]]]]
 
 
@@ -151,11 +154,15 @@ class _UntilLost:
     def __init__(self, worker: Worker, ended: asyncio.Event) -> None:
         self._worker = worker
         self._ended = ended
+        self._steps_lost = 0
 
     async def step(self, now: int) -> loop.Step:
         step = await self._worker.step(now)
-        if not self._worker.heartbeat.is_trusted and self._worker.is_idle:
-            self._ended.set()
+        if not self._worker.heartbeat.is_trusted:
+            self._steps_lost += 1
+            # A handler that will not stop is left behind: it writes under a lease that is gone.
+            if self._worker.is_idle or self._steps_lost > STEPS_OF_PATIENCE:
+                self._ended.set()
         return step
 
 

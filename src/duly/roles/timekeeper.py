@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duly.domain.instants import Instant
+from duly.domain.instants import Instant, Micros
 from duly.ports.clock import SettableClock
 from duly.ports.store import Health
 from duly.roles.loop import Step
@@ -22,11 +22,11 @@ class Timekeeper:
 
     async def step(self, now: Instant) -> Step:
         """Correct the clock. The offset is its lowest possible value, so that our clock is never ahead of the store's."""
-        lowest: list[tuple[Instant, Instant]] = []
+        lowest: list[tuple[Micros, Micros]] = []
         for _ in range(SAMPLES):
-            before = self._clock.local()
+            before = self._clock.boottime()
             store_now = await self._health.store_now()
-            after = self._clock.local()
+            after = self._clock.boottime()
             lowest.append((after - before, store_now - after))
         self._clock.set_offset(min(lowest)[1])
         return Step(self._every)

@@ -1,47 +1,46 @@
-"""The worker: claims, runs handlers, reports.
+"""The worker: claims, hands over to its runners, reports.
 
-One step finishes what has ended and claims what there is room for, side by side on two connections.
-Claimed attempts go into a buffer that runner tasks empty: a runner awaits one handler after the other, so
-a handler that ends at its first step costs no task and no turn of the loop, and one that waits keeps only
-its own runner. Short handlers therefore get large batches (the appetite doubles while everything ends at
-once); as soon as one waits, the worker takes no more than its slots need.
+One step finishes what has ended and claims what there is room for, side by side on two connections. Short
+handlers get large batches (the appetite doubles while everything ends at once); as soon as handlers wait, the
+worker takes no more than its slots need, and gives back what waits behind them.
 
-Every write carries the lease: what the store refuses was given to another worker and is dropped here.
+Every write carries the lease: what the store refuses was given to another worker and is dropped here. And
+because the worker's own heartbeat keeps its leases alive, it must never hold one that it does not know: a
+claim whose answer is unknown is asked for before the next one, and every half minute what the store says it
+holds is compared with what it has.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import traceback
-from collections import deque
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import UUID
 
-import msgspec
-
-from duly.domain import decide
+from duly.domain.errors import Unavailable
 from duly.domain.execution import Claimed, Finished, LeaseId, WorkerId
 from duly.domain.fairness import Work, share_out
-from duly.domain.errors import Unavailable
-from duly.domain.ids import ExecutionId, JobId
+from duly.domain.ids import ExecutionId
 from duly.domain.instants import SECOND, Instant, Micros
-from duly.domain.job import JobVersion, satisfies
+from duly.domain.job import satisfies
 from duly.domain.lifecycle import Outcome, State
-from duly.domain.shards import shard_of
 from duly.ports.clock import Clock, Entropy
-from duly.ports.handlers import Attempt, Failure, Registry
+from duly.ports.handlers import Attempt, Registry
 from duly.ports.store import Definitions, Outcomes, ReadyQueue
 from duly.roles.heartbeat import Heartbeat
 from duly.roles.log_pump import LogPump
 from duly.roles.loop import Step
+from duly.roles.plans import Plan, Plans
+from duly.roles.runners import Runners
 
 log = logging.getLogger("duly.worker")
 
 COUNTED_TO = 64
-LARGEST_RESULT = 1 << 20
-_encode = msgspec.json.encode
+LONG_AGO: Micros = -(1 << 60)
+# A version that this release cannot read belongs to a newer worker: back to the queue, for a while.
+UNREADABLE_WAIT: Micros = 10 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +55,8 @@ class WorkerSettings:
     poll: float = 0.5
     look_for_work_every: Micros = 100_000
     look_for_routes_every: Micros = SECOND
-
-
-@dataclass(slots=True)
-class Plan:
-    """How executions of one job version are run here: looked up once, used for every one of them."""
-
-    version: JobVersion
-    run: Callable[[Attempt], Coroutine[Any, Any, Any]]
-    payload: bytes | None
-    timeout: Micros | None
-    job_id: JobId
-    shard: int
+    compare_every: Micros = 30 * SECOND
+    buffer_patience: Micros = SECOND
 
 
 class Worker:
@@ -89,70 +78,96 @@ class Worker:
         self.settings = settings
         self.heartbeat = heartbeat
         self.wake = asyncio.Event()
-        self._ready = ready
-        self._outcomes = outcomes
-        self._definitions = definitions
-        self._registry = registry
-        self._clock = clock
-        self._entropy = entropy
-        self._id: WorkerId = heartbeat.worker
-        self._plans: dict[int, Plan] = {}
-        self._buffer: deque[Attempt] = deque()
-        self._running: dict[ExecutionId, tuple[Attempt, asyncio.Task[None]]] = {}
-        self._runners: set[asyncio.Task[None]] = set()
-        self._done: list[Finished] = []
-        self._held: dict[LeaseId, int] = {}
-        self._logs = LogPump(outcomes)
-        self._routes: list[int] = []
-        self._routes_looked_at: Micros = -(1 << 60)
-        self._work: list[Work] = []
-        self._work_looked_at: Micros = -(1 << 60)
-        self._credit: dict[int, float] = {}
-        self._appetite = settings.slots
-        self._claim_is_unknown = False
         self.draining = False
         self.refused = 0
-
-    # ------------------------------------------------------------ the step
+        self._id: WorkerId = heartbeat.worker
+        self._ready = ready
+        self._outcomes = outcomes
+        self._registry = registry
+        self._clock = clock
+        self._plans = Plans(definitions, registry)
+        self._logs = LogPump(outcomes)
+        self._runners = Runners(settings.slots, heartbeat, clock, entropy, self._logs, self.wake)
+        self._held: dict[LeaseId, int] = {}
+        self._claim_is_unknown = False
+        self._finishing = 0
+        self._compared_at = clock.boottime()
+        self._routes: list[int] = []
+        self._routes_looked_at = LONG_AGO
+        self._work: list[Work] = []
+        self._work_looked_at = LONG_AGO
+        self._credit: dict[int, float] = {}
+        self._appetite = settings.slots
 
     async def step(self, now: Instant) -> Step:
         """Report what has ended, take what there is room for."""
         self.wake.clear()
         if not self.heartbeat.is_trusted:
-            self._stop_all(None)
+            self._runners.forget()
+            self._held.clear()
             return Step(self.settings.poll, {"untrusted": 1})
-        self._stop_what_is_over(now)
-        await self._logs.send(self._id, [attempt for attempt, _ in self._running.values() if attempt.logs is not None])
-        done, self._done = self._done, []
-        room = self._room()
-        if done and room:
-            (_, claimed) = await asyncio.gather(self._finish(done, now), self._claim(room, now))
-        else:
-            if done:
-                await self._finish(done, now)
-            claimed = await self._claim(room, now) if room else 0
+        self._runners.stop_what_is_over()
+        self._give_back_what_waits_too_long()
+        await self._compare()
+        # Taken before the logs are sent: what ends meanwhile is reported in the next step, after its own last lines.
+        done, self._runners.done = self._runners.done, []
+        try:
+            await self._logs.send(self._id, [running.attempt for running in self._runners.running.values() if running.attempt.logs is not None])
+        except BaseException:
+            self._runners.done = done + self._runners.done
+            raise
+        finished, claimed = await asyncio.gather(self._finish(done, now), self._claim(now), return_exceptions=True)
+        if isinstance(finished, BaseException):
+            raise finished
+        if isinstance(claimed, BaseException):
+            raise claimed
         did = {"finished": len(done), "claimed": claimed, "refused": self.refused}
-        if claimed or self._done:
+        if claimed or self._runners.done:
             return Step(0.0, did)
-        return Step(self.settings.poll if not self._running else min(self.settings.poll, 0.25), did)
+        return Step(min(self.settings.poll, 0.25) if self._runners.running else self.settings.poll, did)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs, waits to run, or waits to be reported."""
-        return not (self._running or self._buffer or self._done or self._runners)
+        return self._runners.is_idle and not self._finishing
 
-    def _room(self) -> int:
-        if self.draining or self._buffer:
-            return 0
-        free = self.settings.slots - len(self._running)
-        if len(self._running) > self.settings.slots // 4:
-            # Handlers wait here: what we took beyond our slots would wait as well, though another worker may be free.
-            self._appetite = self.settings.slots
-        return 0 if free <= 0 else max(free, self._appetite - len(self._running))
+    def release_all(self) -> None:
+        """Give back what has not ended, at no cost in attempts."""
+        self._runners.release_all()
+
+    def on_news(self) -> Callable[[], None]:
+        """A callback for the heartbeat's thread: the worker looks at once."""
+        loop = asyncio.get_running_loop()
+
+        def ring() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self.wake.set)
+
+        return ring
 
     # ------------------------------------------------------------ claiming
 
-    async def _claim(self, room: int, now: Instant) -> int:
+    def _room(self) -> int:
+        runners, slots = self._runners, self.settings.slots
+        if self.draining or runners.buffer or runners.free <= 0:
+            return 0
+        if len(runners.running) > slots // 4:
+            # Handlers wait here: what we took beyond our slots would wait as well, though another worker may be free.
+            self._appetite = slots
+        elif runners.longest_run > slots // 2:
+            self._appetite = min(self._appetite * 2, self.settings.largest_batch)
+        runners.longest_run = 0
+        return max(runners.free, self._appetite - len(runners.running))
+
+    def _give_back_what_waits_too_long(self) -> None:
+        runners = self._runners
+        if runners.buffer and runners.free <= 0 and self._clock.boottime() - runners.buffered_at > self.settings.buffer_patience:
+            runners.release_buffer()
+
+    async def _claim(self, now: Instant) -> int:
+        room = self._room()
+        if not room:
+            return 0
         if self._claim_is_unknown:
             await self._adopt()
         await self._look_for_routes()
@@ -162,27 +177,31 @@ class Worker:
         asks = share_out(room, self._work, self._credit, counted_to=COUNTED_TO)
         if not asks:
             return 0
-        try:
-            claimed = await self._ready.claim(self._id, asks, now)
-        except Unavailable:
-            # The lease may exist all the same, and our heartbeat would keep it alive for ever: ask before the next claim.
-            self._claim_is_unknown = True
-            raise
-        wanted = sum(ask.quota for ask in asks)
-        if claimed is None or len(claimed.ids) < wanted:
+        # Until what was claimed is in our hands, the lease may exist without our knowing, kept alive by our own heartbeat.
+        self._claim_is_unknown = True
+        claimed = await self._ready.claim(self._id, asks, now)
+        if claimed is not None:
+            await self._take_in(claimed)
+        self._claim_is_unknown = False
+        if claimed is None or len(claimed.ids) < sum(ask.quota for ask in asks):
             # Somebody was faster, or the queue is shorter than we knew.
-            self._work_looked_at = -(1 << 60)
-        if claimed is None:
-            return 0
-        await self._take_in(claimed)
-        return len(claimed.ids)
+            self._work_looked_at = LONG_AGO
+        return 0 if claimed is None else len(claimed.ids)
 
     async def _adopt(self) -> None:
-        """After a claim whose answer was lost: run what we hold without knowing it."""
+        """Run what the store says we hold and we do not know. Nothing is being finished meanwhile but what we know."""
+        before = self._runners.known()
         for held in await self._ready.held_by(self._id):
-            if held.lease not in self._held:
-                await self._take_in(held)
+            unknown = [nth for nth, id in enumerate(held.ids) if id not in before and id not in self._runners.known()]
+            if unknown:
+                await self._take_in(_part(held, unknown))
         self._claim_is_unknown = False
+
+    async def _compare(self) -> None:
+        """Twice a minute: a claim may commit long after its connection broke, and no runner may lose an attempt unseen."""
+        if self._clock.boottime() - self._compared_at >= self.settings.compare_every and not self.draining:
+            self._compared_at = self._clock.boottime()
+            await self._adopt()
 
     async def _look_for_routes(self) -> None:
         now = self._clock.boottime()
@@ -204,220 +223,90 @@ class Worker:
         self._work_looked_at = now
 
     async def _take_in(self, claimed: Claimed) -> None:
-        plans = await self._learn(set(claimed.job_versions))
-        self._held[claimed.lease] = len(claimed.ids)
+        plans = await self._plans.of(claimed.job_versions)
         lease, clock, name = claimed.lease, self._clock.now, self.settings.name
-        self._buffer.extend(
-            [
-                Attempt(id, attempt, failures, lease, due_at, plans[version].version, payload, clock, name, holds_place)
-                for id, attempt, failures, version, due_at, holds_place, payload in zip(
-                    claimed.ids, claimed.attempts, claimed.failures, claimed.job_versions, claimed.due_ats, claimed.holds_place, claimed.payloads, strict=True
-                )
-            ]
-        )
-        for _ in range(min(len(self._buffer), self.settings.slots - len(self._running))):
-            runner = asyncio.create_task(self._run(), name="duly-runner")
-            self._runners.add(runner)
-            runner.add_done_callback(self._runners.discard)
-
-    async def _learn(self, numbers: set[int]) -> dict[int, Plan]:
-        unknown = sorted(numbers - self._plans.keys())
-        if unknown:
-            if len(self._plans) > 100_000:
-                self._plans.clear()
-                unknown = sorted(numbers)
-            for number, version in (await self._definitions.versions(unknown)).items():
-                spec = version.spec
-                handler = self._registry.get(spec.target.handler_name)
-                run = _unknown_handler(spec.target.handler_name) if handler is None else handler.run
-                payload = None if spec.payload is None else spec.payload.encode()
-                self._plans[number] = Plan(version, run, payload, spec.timeout, version.job_id, shard_of(version.job_id))
-        return self._plans
-
-    # ------------------------------------------------------------ running
-
-    async def _run(self) -> None:
-        """Empty the buffer, one handler after the other.
-
-        The handlers share this task's context: a handler that sets a context variable should reset it, as in a thread pool.
-        """
-        me = asyncio.current_task()
-        assert me is not None
-        began = self._clock.boottime()
-        buffer, running, plans = self._buffer, self._running, self._plans
-        count = 0
-        while buffer:
-            attempt = buffer.popleft()
-            running[attempt.id] = (attempt, me)
-            await self._run_one(attempt, plans[attempt.version.number], me)
-            del running[attempt.id]
-            count += 1
-            if count & 31 == 0 and self._clock.boottime() - began > 5_000:
-                # Others (cancels, logs, the API beside us) get their turn.
-                await asyncio.sleep(0)
-                began = self._clock.boottime()
-        if count > self.settings.slots // 2:
-            self._appetite = min(self._appetite * 2, self.settings.largest_batch)
-        self.wake.set()
-
-    async def _run_one(self, attempt: Attempt, plan: Plan, me: asyncio.Task[None]) -> None:
-        if attempt.payload is None and plan.payload is not None:
-            attempt.payload = msgspec.json.decode(plan.payload)
-        started = attempt.started_at = self._clock.now()
-        if plan.timeout is not None:
-            attempt.deadline = started + plan.timeout
-        try:
-            result = await plan.run(attempt)
-            encoded = None if result is None else _encode(result).decode()
-            if encoded is not None and len(encoded) > LARGEST_RESULT:
-                raise Failure(f"the result has {len(encoded):,} characters; at most {LARGEST_RESULT:,} are kept", type="ResultTooLarge", retry=False)
-            self._end(attempt, Outcome.SUCCEEDED, State.SUCCEEDED, result=encoded)
-            if me.cancelling():
-                # A cancel came while the handler returned: it was too late for this one, and must not reach the next.
-                await _swallow_cancel(me)
-        except asyncio.CancelledError:
-            if attempt.stop is None and me.cancelling():
-                raise
-            if me.cancelling():
-                me.uncancel()
-            self._end_stopped(attempt)
-        except Failure as failure:
-            self._end_failed(attempt, failure.type, str(failure), failure.detail, failure)
-        except Exception as error:
-            self._end_failed(attempt, type(error).__name__, str(error), _trace(error), None)
-
-    def _end_stopped(self, attempt: Attempt) -> None:
-        match attempt.stop:
-            case Outcome.TIMED_OUT:
-                limit = (attempt.version.spec.timeout or 0) / SECOND
-                self._end_failed(attempt, "TimedOut", f"ran longer than {limit:g} s", None, None, Outcome.TIMED_OUT)
-            case Outcome.RELEASED:
-                self._end(attempt, Outcome.RELEASED, State.SCHEDULED, retry_at=attempt.due_at)
-            case Outcome.CANCELLED:
-                self._end(attempt, Outcome.CANCELLED, State.CANCELLED, error='{"reason":"cancelled"}')
-            case None:
-                self._end_failed(attempt, "CancelledError", "the handler cancelled itself", None, None)
-            case _:
-                pass
-
-    def _end_failed(self, attempt: Attempt, kind: str, message: str, detail: str | None, failure: Failure | None, outcome: Outcome = Outcome.FAILED) -> None:
-        error = _encode({"type": kind, "message": _clean(message)[:4096], **({"detail": _clean(detail)[-16384:]} if detail else {})}).decode()
-        now = self._clock.now()
-        chance = self._entropy(53) / (1 << 53)
-        verdict = decide.after_attempt(attempt.version.spec.retry, outcome, attempt.failures, now, chance, error=error, retry=failure is None or failure.retry)
-        retry_at = verdict.retry_at
-        if retry_at is not None and failure is not None and failure.retry_after is not None:
-            retry_at = now + failure.retry_after
-        self._end(attempt, outcome, verdict.state, error=error, retry_at=retry_at)
-
-    def _end(
-        self, attempt: Attempt, outcome: Outcome, state: State, *, result: str | None = None, error: str | None = None, retry_at: Instant | None = None
-    ) -> None:
-        self._logs.ended(attempt)
-        plan = self._plans[attempt.version.number]
-        self._done.append(
-            Finished(attempt.id, attempt.fence, outcome, state, attempt.started_at, self._clock.now(), plan.job_id, plan.shard, attempt.holds_place, result, error, retry_at)
-        )
-        self.wake.set()
-
-    # ------------------------------------------------------------ stopping
-
-    def _stop_what_is_over(self, now: Instant) -> None:
-        """One sweep over the running serves every deadline and every cancel: a timer per handler would cost more than the handler."""
-        cancels = self.heartbeat.cancels()
-        for id, (attempt, task) in list(self._running.items()):
-            if attempt.stop is not None:
-                continue
-            if id in cancels:
-                attempt.cancelled = True
-                attempt.stop = Outcome.CANCELLED
-                task.cancel()
-            elif attempt.deadline is not None and attempt.deadline <= now:
-                attempt.stop = Outcome.TIMED_OUT
-                task.cancel()
-
-    def _stop_all(self, outcome: Outcome | None) -> None:
-        """Stop every handler. With an outcome it is reported; without, the leases are lost and nothing we say counts any more."""
-        if outcome is None:
-            self._buffer.clear()
-            self._done.clear()
-            self._held.clear()
-            self._logs.clear()
-        for attempt, task in list(self._running.values()):
-            if attempt.stop is None:
-                attempt.stop = outcome or Outcome.WORKER_LOST
-                task.cancel()
-
-    def release_all(self) -> None:
-        """Give back what has not ended, at no cost in attempts: the end of a drain's grace."""
-        while self._buffer:
-            attempt = self._buffer.popleft()
-            attempt.started_at = self._clock.now()
-            attempt.stop = Outcome.RELEASED
-            self._end_stopped(attempt)
-        self._stop_all(Outcome.RELEASED)
+        rows = zip(claimed.ids, claimed.attempts, claimed.failures, claimed.job_versions, claimed.due_ats, claimed.holds_place, claimed.payloads, strict=True)
+        readable: list[tuple[Attempt, Plan]] = []
+        for id, attempt, failures, number, due_at, holds_place, payload in rows:
+            plan = plans.get(number)
+            if plan is None:
+                self._runners.done.append(_released(id, lease, self._clock.now()))
+            else:
+                readable.append((Attempt(id, attempt, failures, lease, due_at, plan.version, payload, clock, name, holds_place), plan))
+        self._held[lease] = self._held.get(lease, 0) + len(claimed.ids)
+        self._runners.take_in(readable)
 
     # ------------------------------------------------------------ reporting
 
     async def _finish(self, done: list[Finished], now: Instant) -> None:
-        held = self._held
-        closing: list[LeaseId] = []
+        if not done:
+            return
+        self._finishing += 1
+        try:
+            await self._send(done, now)
+        except Unavailable:
+            raise
+        except Exception:
+            log.exception("a finish of %d attempts failed; they are reported one by one", len(done))
+            await self._send_singly(done, now)
+        finally:
+            self._finishing -= 1
+
+    async def _send(self, done: list[Finished], now: Instant) -> None:
+        """Report. Whatever happens, nothing is forgotten: an unknown finish is sent again, and counts once."""
+        left = dict(self._held)
         for item in done:
-            left = held.get(item.lease, 0) - 1
-            held[item.lease] = left
-            if left <= 0:
-                closing.append(item.lease)
+            left[item.lease] = left.get(item.lease, 0) - 1
+        closing = [lease for lease in {item.lease for item in done} if left[lease] <= 0]
         try:
             refused = await self._outcomes.finish(self._id, done, closing, now)
-        except Unavailable:
-            # Unknown: it is sent again as it is, and what was recorded the first time counts as accepted.
-            for item in done:
-                held[item.lease] += 1
-            self._done = done + self._done
+        except BaseException as error:
+            if isinstance(error, Unavailable | asyncio.CancelledError):
+                self._runners.done = done + self._runners.done
             raise
+        for item in done:
+            self._held[item.lease] = self._held.get(item.lease, 0) - 1
         for lease in closing:
-            held.pop(lease, None)
+            self._held.pop(lease, None)
         if refused:
             self.refused += len(refused)
             log.warning("the store refused %d finished attempts: their leases were lost", len(refused))
 
-    def on_news(self) -> Callable[[], None]:
-        """A callback for the heartbeat's thread: the worker looks at once."""
-        loop = asyncio.get_running_loop()
-
-        def ring() -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(self.wake.set)
-
-        return ring
-
-
-def _unknown_handler(name: str) -> Callable[[Attempt], Coroutine[Any, Any, Any]]:
-    """Routes keep this from happening; a handler may be gone all the same when a lease is adopted."""
-
-    async def run(attempt: Attempt) -> Any:
-        raise Failure(f"this worker does not offer {name!r}", type="UnknownHandler")
-
-    return run
+    async def _send_singly(self, done: Sequence[Finished], now: Instant) -> None:
+        """One attempt that cannot be stored must not take its neighbours down: it is dead, and says why."""
+        for nth, item in enumerate(done):
+            try:
+                try:
+                    await self._send([item], now)
+                except Unavailable:
+                    raise
+                except Exception as error:
+                    await self._send([_poisoned(item, error)], now)
+            except BaseException:
+                self._runners.done = list(done[nth + 1 :]) + self._runners.done
+                raise
 
 
-async def _swallow_cancel(me: asyncio.Task[None]) -> None:
-    try:
-        await asyncio.sleep(0)
-    except asyncio.CancelledError:
-        pass
-    while me.cancelling():
-        me.uncancel()
+def _part(claimed: Claimed, wanted: Sequence[int]) -> Claimed:
+    def pick(values: list[Any]) -> list[Any]:
+        return [values[nth] for nth in wanted]
+
+    return Claimed(
+        claimed.lease,
+        pick(claimed.ids),
+        pick(claimed.attempts),
+        pick(claimed.failures),
+        pick(claimed.job_versions),
+        pick(claimed.due_ats),
+        pick(claimed.holds_place),
+        pick(claimed.payloads),
+    )
 
 
-def _trace(error: BaseException) -> str:
-    """The traceback without our own frames above the handler's."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "/duly/roles/" not in frame.filename.replace("\\", "/")]
-    return "".join(["Traceback (most recent call last):\n", *traceback.format_list(own or list(frames)), *traceback.format_exception_only(error)])
+def _released(id: ExecutionId, lease: LeaseId, now: Instant) -> Finished:
+    return Finished(id, lease, Outcome.RELEASED, State.SCHEDULED, now, now, UUID(int=0), 0, False, retry_at=now + UNREADABLE_WAIT)
 
 
-def _clean(text: str) -> str:
-    """Text that every store can keep."""
-    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
-
+def _poisoned(item: Finished, error: Exception) -> Finished:
+    told = f'{{"type":"NotStored","message":"its outcome could not be stored ({type(error).__name__})"}}'
+    return replace(item, outcome=Outcome.FAILED, state=State.DEAD, result=None, error=told, retry_at=None)

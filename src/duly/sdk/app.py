@@ -170,7 +170,7 @@ class App:
         assert existing is not None
         if existing.version.spec == task.spec:
             return existing
-        return await jobs.change_spec(actor, existing, task.spec, None, now)
+        return await jobs.change_spec(actor, existing, task.spec, now)
 
     async def enqueue_payloads(self, task: Task[Any, Any], payloads: Sequence[str], *, run_at: Instant | None = None, delay: Micros | None = None) -> list[str]:
         """Enqueue executions of a declared job; the job is published first if nobody did."""

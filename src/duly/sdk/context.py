@@ -6,8 +6,6 @@ from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
-
 from duly.domain.ids import execution_text, job_text
 from duly.domain.instants import to_datetime
 from duly.ports.handlers import Attempt
@@ -42,7 +40,7 @@ class Log:
         self._write("error", message, fields)
 
     def _write(self, level: str, message: str, fields: dict[str, Any]) -> None:
-        self._attempt.log(level, message, msgspec.to_builtins(fields, enc_hook=str) if fields else fields)
+        self._attempt.log(level, message, fields)
 
 
 class Context:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -21,6 +21,10 @@ from duly.ports.store import Definitions, Idempotency, JobFilter, NewJob, Resche
 from duly.ports.transport import Transport
 from duly.usecases.coalesce import Coalescer
 from duly.wire.jobs import JobShape, spec_of
+
+
+# How often a change is tried again when somebody else was faster.
+TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +96,26 @@ class Jobs:
         """A new version. What is unchanged in its timing keeps its next fire; a paused job stays paused."""
         now = self._clock.now()
         before = await self.show(actor, id)
-        return await self.change_spec(actor, before, spec_of(shape, now, fallback_name=before.version.spec.name), expected, now)
+        if expected is not None and before.version.version != expected:
+            raise _somebody_was_faster()
+        return await self.change_spec(actor, before, spec_of(shape, now, fallback_name=before.version.spec.name), now, retry=expected is None)
 
-    async def change_spec(self, actor: Actor, before: Job, spec: JobSpec, expected: int | None, now: Instant) -> Job:
-        """The same for a spec that was made in code."""
-        _refuse_cancelled(before)
+    async def change_spec(self, actor: Actor, before: Job, spec: JobSpec, now: Instant, *, retry: bool = True) -> Job:
+        """The same for a spec that was made in code.
+
+        Whether the schedule waits for another fire is decided against the version that the change replaces, never against
+        an older one: with `retry` the job is read again when somebody was faster.
+        """
         check_spec(spec)
         schedule = schedule_of(spec.timing, before.id)
-        reschedule = None if spec.timing == before.version.spec.timing else Reschedule(_first_fire(schedule, now))
-        if not await self._store.new_version(actor.tenant, before.id, spec, reschedule, expected, now):
-            raise Conflict("DULY-E209", "The job has changed meanwhile.", hint="Read it again and repeat the change.")
+        for _ in range(TRIES if retry else 1):
+            _refuse_cancelled(before)
+            reschedule = None if spec.timing == before.version.spec.timing else Reschedule(_first_fire(schedule, now))
+            if await self._store.new_version(actor.tenant, before.id, spec, reschedule, before.version.version, now):
+                break
+            before = await self.show(actor, before.id)
+        else:
+            raise _somebody_was_faster()
         after = await self.show(actor, before.id)
         if after.next_fire_at is not None:
             await self._transport.announce_due(after.next_fire_at)
@@ -109,33 +123,39 @@ class Jobs:
 
     async def pause(self, actor: Actor, id: JobId, reason: str | None) -> Job:
         """No fire later than now until it is resumed. Pausing twice changes nothing."""
-        before = await self.show(actor, id)
-        _refuse_cancelled(before)
-        if before.state is JobState.COMPLETED:
-            raise Conflict("DULY-E210", "The job has no more fires to pause.", field="state")
-        if before.state is JobState.ACTIVE:
-            await self._store.set_state(actor.tenant, id, JobState.PAUSED, before.next_fire_at, reason, self._clock.now())
-        return await self.show(actor, id)
+
+        def pausing(job: Job, now: Instant) -> Instant | None:
+            if job.state is JobState.COMPLETED:
+                raise Conflict("DULY-E210", "The job has no more fires to pause.", field="state")
+            return job.next_fire_at
+
+        return await self._set_state(actor, id, JobState.PAUSED, pausing, reason)
 
     async def resume(self, actor: Actor, id: JobId) -> Job:
         """Fires again from now on; what lay in the pause is not made up for, except a one-time job's only fire."""
         before = await self.show(actor, id)
-        _refuse_cancelled(before)
-        if before.state is JobState.PAUSED:
-            now = self._clock.now()
-            schedule = before.version.schedule
-            following = _first_fire(schedule, now)
-            await self._store.set_state(actor.tenant, id, JobState.ACTIVE, following, None, now)
-            if following is not None:
-                await self._transport.announce_due(following)
-        return await self.show(actor, id)
+        if before.state is JobState.COMPLETED:
+            return before
+        after = await self._set_state(actor, id, JobState.ACTIVE, lambda job, now: _first_fire(job.version.schedule, now), None)
+        if after.next_fire_at is not None:
+            await self._transport.announce_due(after.next_fire_at)
+        return after
 
     async def cancel(self, actor: Actor, id: JobId) -> Job:
         """Cancel the job and its future fires; what runs goes on. Cancelling twice is a no-op."""
-        before = await self.show(actor, id)
-        if before.state is not JobState.CANCELLED:
-            await self._store.set_state(actor.tenant, id, JobState.CANCELLED, None, None, self._clock.now())
-        return await self.show(actor, id)
+        return await self._set_state(actor, id, JobState.CANCELLED, lambda job, now: None, None)
+
+    async def _set_state(self, actor: Actor, id: JobId, state: JobState, following: Callable[[Job, Instant], Instant | None], reason: str | None) -> Job:
+        """Move the job to a state. Where its schedule waits is decided against the version it has then: read again while somebody is faster."""
+        for _ in range(TRIES):
+            before = await self.show(actor, id)
+            if before.state is state:
+                return before
+            _refuse_cancelled(before)
+            now = self._clock.now()
+            if await self._store.set_state(actor.tenant, id, state, following(before, now), reason, now, before.version.number):
+                return await self.show(actor, id)
+        raise _somebody_was_faster()
 
 
 def next_fires(job: Job, now: Instant, count: int) -> list[Instant]:
@@ -185,6 +205,10 @@ def _first_fire(schedule: Schedule | None, now: Instant) -> Instant | None:
     if isinstance(schedule, OneTimeSchedule):
         return schedule.at
     return next_fire(schedule, now)
+
+
+def _somebody_was_faster() -> Conflict:
+    return Conflict("DULY-E209", "The job has changed meanwhile.", hint="Read it again and repeat the change.")
 
 
 def _refuse_cancelled(job: Job) -> None:

@@ -80,7 +80,7 @@ class CatchUpShape(Shape, kw_only=True):
     policy: CatchUpPolicy = CatchUpPolicy.LATEST
     max_count: Annotated[int, Meta(ge=1, le=1000)] = 100
     window_sec: Annotated[int, Meta(ge=1, le=31_622_400)] = 86_400
-    grace_sec: Annotated[int, Meta(ge=1, le=31_622_400)] = 60
+    grace_sec: Annotated[int, Meta(ge=1, le=3600)] = 60
 
 
 class JobShape(Shape, kw_only=True):

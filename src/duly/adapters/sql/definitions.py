@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from json import dumps, loads
+from typing import Any
 from uuid import UUID
 
 from duly.adapters.sql.engine import Action, Call, Engine, one
 from duly.adapters.sql.rows import NEVER, encode, job_of, key_of, version_of
-from duly.domain.errors import Conflict
+from duly.domain.errors import Conflict, DulyError
 from duly.domain.ids import JobId
 from duly.domain.instants import Instant
 from duly.domain.job import Job, JobSpec, JobVersion, route_labels
 from duly.domain.lifecycle import JobState
 from duly.domain.shards import shard_of
 from duly.ports.store import Idempotency, JobFilter, KeyRow, NewJob, Reschedule
+
+log = logging.getLogger("duly.store")
 
 # Larger than every id, so that the first page needs no statement of its own.
 LAST_ID = UUID(int=(1 << 128) - 1)
@@ -76,7 +80,7 @@ class SqlDefinitions:
 
     async def new_version(self, tenant: int, id: JobId, spec: JobSpec, reschedule: Reschedule | None, expected: int | None, now: Instant) -> bool:
         def action() -> Action[bool]:
-            row = one((yield Call("lock_job", {"id": id, "tenant": tenant})))
+            row = yield from _lock(tenant, id)
             if row is None or row["state"] == JobState.CANCELLED:
                 return False
             current = int((yield Call("version_number", {"id": row["version_id"]}))[0]["version"])
@@ -108,10 +112,12 @@ class SqlDefinitions:
 
         return await self._engine.run(action)
 
-    async def set_state(self, tenant: int, id: JobId, state: JobState, next_fire_at: Instant | None, reason: str | None, now: Instant) -> bool:
+    async def set_state(
+        self, tenant: int, id: JobId, state: JobState, next_fire_at: Instant | None, reason: str | None, now: Instant, expected: int | None = None
+    ) -> bool:
         def action() -> Action[bool]:
-            row = one((yield Call("lock_job", {"id": id, "tenant": tenant})))
-            if row is None or row["state"] == JobState.CANCELLED:
+            row = yield from _lock(tenant, id)
+            if row is None or row["state"] == JobState.CANCELLED or (expected is not None and row["version_id"] != expected):
                 return False
             paused = state is JobState.PAUSED
             yield Call("set_job_state", {"id": id, "state": state, "paused_at": now if paused else None, "reason": reason if paused else None})
@@ -129,7 +135,11 @@ class SqlDefinitions:
         for number in numbers:
             row = one(await self._engine.fetch("version", {"id": number}))
             if row is not None:
-                found[number] = version_of(row)
+                try:
+                    found[number] = version_of(row)
+                except (ValueError, DulyError):
+                    # msgspec's errors are ValueErrors. A newer release wrote it: whoever can read it will run it.
+                    log.exception("job version %d cannot be read by this release", number)
         return found
 
 
@@ -182,6 +192,12 @@ def create_one_by_one(jobs: Sequence[tuple[NewJob, int]], now: Instant) -> Actio
         if job.next_fire_at is not None:
             yield Call("set_schedule", {"job_id": job.id, "shard": job.shard, "next_fire_at": job.next_fire_at, "version": number, "paused": False})
     return numbers
+
+
+def _lock(tenant: int, id: JobId) -> Action[Any]:
+    """The job as it stands, locked. The schedule first, then the job: the order in which a fire locks them."""
+    yield Call("lock_schedule", {"job_id": id})
+    return one((yield Call("lock_job", {"id": id, "tenant": tenant})))
 
 
 def _read(tenant: int, ids: Sequence[JobId]) -> Action[list[Job]]:

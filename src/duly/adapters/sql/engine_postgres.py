@@ -25,6 +25,7 @@ T = TypeVar("T")
 SCHEMA = "duly"
 DEADLINE = 30.0
 CONNECT_TIMEOUT = 5.0
+ACQUIRE_TIMEOUT = 10.0
 REPEATS = 5
 
 _WALKS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
@@ -60,7 +61,7 @@ class Pool:
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
         """Borrow a connection. One that was interrupted in the middle of something does not come back."""
-        async with self._room:
+        async with self._placed():
             connection = await self._open()
             clean = False
             try:
@@ -75,6 +76,17 @@ class Pool:
                     self._idle.append(connection)
                 else:
                     connection.terminate()
+
+    @contextlib.asynccontextmanager
+    async def _placed(self) -> AsyncIterator[None]:
+        """A place among the lane's connections. Waiting is bounded: behind a server that accepts and says nothing,
+        the thousandth caller would wait for minutes."""
+        async with asyncio.timeout(ACQUIRE_TIMEOUT):
+            await self._room.acquire()
+        try:
+            yield
+        finally:
+            self._room.release()
 
     async def _open(self) -> asyncpg.Connection[asyncpg.Record]:
         while self._idle:

@@ -22,12 +22,12 @@ class SqlLeases:
     async def announce_dispatcher(self, name: str, now: Instant, ttl: Micros) -> list[str]:
         def action() -> Action[list[str]]:
             yield Call("announce_dispatcher", {"name": name, "expires_at": now + ttl})
-            return [row["name"] for row in (yield Call("dispatchers", {"now": now}))]
+            return [row["name"] for row in (yield Call("dispatchers", {"now": now, "beyond_sense": now + 2 * ttl}))]
 
         return await self._engine.run(action)
 
     async def take(self, shard: int, seen_epoch: int, owner: str, now: Instant, ttl: Micros, patience: Micros) -> int | None:
-        params = {"shard": shard, "seen_epoch": seen_epoch, "owner": owner, "now": now, "lease_until": now + ttl, "no_progress_since": now - patience}
+        params = {"shard": shard, "seen_epoch": seen_epoch, "owner": owner, "now": now, "lease_until": now + ttl, "no_progress_since": now - patience, "beyond_sense": now + 2 * ttl}
         row = one(await self._engine.fetch("take_shard", params))
         return None if row is None else int(row["epoch"])
 

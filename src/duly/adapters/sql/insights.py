@@ -40,13 +40,19 @@ class SqlInsights:
             return [execution_of(row) for row in await self._engine.fetch("executions_of_job", params | {"job_id": wanted.job_id, "state": wanted.state})]
         if wanted.state is None:
             return [execution_of(row) for row in await self._engine.fetch("executions_of_tenant", params)]
-        if is_final(wanted.state):
-            rows = await self._engine.fetch("ids_final", params | {"state": wanted.state})
-        else:
-            rows = await self._engine.fetch(_IDS_BY_STATE[wanted.state], params)
-        found = [await self.execution(wanted.tenant, as_uuid(row["id"])) for row in rows]
-        # What moved on between the two reads is shown where it stands now, or not at all.
-        return [execution for execution in found if execution is not None and execution.state is wanted.state]
+        name = "ids_final" if is_final(wanted.state) else _IDS_BY_STATE[wanted.state]
+        found: list[Execution] = []
+        while len(found) < wanted.limit:
+            rows = await self._engine.fetch(name, params | {"state": wanted.state, "quota": wanted.limit - len(found)})
+            for row in rows:
+                execution = await self.execution(wanted.tenant, as_uuid(row["id"]))
+                # What moved on between the two reads is left out, and the page filled from behind it.
+                if execution is not None and execution.state is wanted.state:
+                    found.append(execution)
+            if not rows:
+                break
+            params["before"] = as_uuid(rows[-1]["id"])
+        return found
 
     async def attempts(self, id: ExecutionId) -> list[Attempt]:
         # The running one first: should it end between the two reads, it is in both, never in neither.

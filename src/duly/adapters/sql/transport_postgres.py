@@ -95,7 +95,9 @@ class PostgresTransport(Bell):
             try:
                 connection = await asyncpg.connect(self._dsn, timeout=CONNECT_TIMEOUT, server_settings={"application_name": "duly-listen"})
                 await connection.add_listener(CHANNEL, self._heard)
-            except _FAULTS:
+            except Exception as error:
+                # Whatever it is: without hints everybody polls, and we try again.
+                log.debug("cannot listen: %s", error)
                 await asyncio.sleep(RECONNECT_EVERY)
                 continue
             self._connection = connection
@@ -106,7 +108,8 @@ class PostgresTransport(Bell):
                     await asyncio.sleep(PROBE_EVERY)
                     if self._sender is None or self._sender.done():
                         await connection.execute("SELECT 1", timeout=5.0)
-            except _FAULTS:
+            except Exception as error:
+                log.debug("no longer listening: %s", error)
                 connection.terminate()
             finally:
                 self._connection = None

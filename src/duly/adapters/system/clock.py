@@ -11,16 +11,17 @@ _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class SystemClock:
-    """The store's time as this machine's plus an offset that the timekeeper sets; boottime grows while the machine sleeps."""
+    """The store's time: boottime plus an offset that the timekeeper sets.
+
+    Counted from boottime, which no administrator and no NTP step can turn, and which grows while the machine
+    sleeps: a wall clock that jumps an hour ahead on one node must not make it fire an hour early.
+    """
 
     def __init__(self) -> None:
-        self._offset: Micros = 0
+        self._offset: Micros = time.time_ns() // 1000 - self.boottime()
 
     def now(self) -> Instant:
-        return time.time_ns() // 1000 + self._offset
-
-    def local(self) -> Instant:
-        return time.time_ns() // 1000
+        return time.clock_gettime_ns(_BOOTTIME) // 1000 + self._offset
 
     def set_offset(self, offset: Micros) -> None:
         self._offset = offset

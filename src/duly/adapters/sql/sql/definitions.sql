@@ -30,6 +30,10 @@ ON CONFLICT (job_id) DO UPDATE SET next_fire_at = excluded.next_fire_at, version
 -- name: set_schedule_version
 UPDATE schedules SET version = :version WHERE job_id = :job_id;
 
+-- name: lock_schedule
+SELECT job_id FROM schedules j WHERE job_id = :job_id
+/*for update*/;
+
 -- name: lock_job
 -- The job as it stands, locked for the change that follows. The job's row alone: joined with its version, a call that waited
 -- for another's change would find the old version no longer fits the new row, and no job at all.

@@ -8,17 +8,18 @@ INSERT INTO dispatchers (name, expires_at) VALUES (:name, :expires_at)
 ON CONFLICT (name) DO UPDATE SET expires_at = excluded.expires_at;
 
 -- name: dispatchers
-SELECT name FROM dispatchers WHERE expires_at > :now ORDER BY name;
+SELECT name FROM dispatchers WHERE expires_at > :now AND expires_at <= :beyond_sense ORDER BY name;
 
 -- name: drop_dispatchers
 DELETE FROM dispatchers WHERE name = :name OR expires_at <= :long_ago;
 
 -- name: take_shard
--- Owns a shard under a new epoch: when its lease has run out, or its owner shows no progress.
+-- Owns a shard under a new epoch: when its lease has run out, its owner shows no progress, or the lease lies beyond all
+-- sense (the store's clock was set back).
 UPDATE shards
 SET epoch = epoch + 1, owner = :owner, lease_until = :lease_until, progress_at = :now
 WHERE shard = :shard AND epoch = :seen_epoch
-  AND (lease_until <= :now OR progress_at <= :no_progress_since)
+  AND (lease_until <= :now OR progress_at <= :no_progress_since OR lease_until > :beyond_sense)
 RETURNING epoch;
 
 -- name: renew_shards

@@ -1,0 +1,70 @@
+"""How executions of one job version are run here: looked up once, used for every one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from duly.domain.ids import JobId
+from duly.domain.instants import Micros
+from duly.domain.job import JobVersion
+from duly.domain.shards import shard_of
+from duly.ports.handlers import Attempt, Failure, Registry
+from duly.ports.store import Definitions
+
+MOST_PLANS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A version, bound to the handler of this worker."""
+
+    version: JobVersion
+    run: Callable[[Attempt], Coroutine[Any, Any, Any]]
+    payload: bytes | None
+    timeout: Micros | None
+    job_id: JobId
+    shard: int
+
+
+class Plans:
+    """The plans that this worker has needed so far. Versions never change, so neither do they."""
+
+    def __init__(self, definitions: Definitions, registry: Registry) -> None:
+        self._definitions = definitions
+        self._registry = registry
+        self._known: dict[int, Plan] = {}
+
+    async def of(self, numbers: Iterable[int]) -> dict[int, Plan]:
+        """The plans of these versions; one that this release cannot read is left out."""
+        wanted = set(numbers)
+        unknown = sorted(wanted - self._known.keys())
+        if unknown:
+            if len(self._known) > MOST_PLANS:
+                self._known.clear()
+                unknown = sorted(wanted)
+            for number, version in (await self._definitions.versions(unknown)).items():
+                self._known[number] = self._plan(version)
+        return self._known
+
+    def _plan(self, version: JobVersion) -> Plan:
+        spec = version.spec
+        handler = self._registry.get(spec.target.handler_name)
+        return Plan(
+            version=version,
+            run=_not_offered(spec.target.handler_name) if handler is None else handler.run,
+            payload=None if spec.payload is None else spec.payload.encode(),
+            timeout=spec.timeout,
+            job_id=version.job_id,
+            shard=shard_of(version.job_id),
+        )
+
+
+def _not_offered(name: str) -> Callable[[Attempt], Coroutine[Any, Any, Any]]:
+    """Routes keep this from happening; a handler may be gone all the same when a lease is adopted."""
+
+    async def run(attempt: Attempt) -> Any:
+        raise Failure(f"this worker does not offer {name!r}", type="UnknownHandler")
+
+    return run

@@ -1,0 +1,310 @@
+"""What can go wrong around a worker: no execution may stay with a worker that does not work on it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from duly.domain.errors import Unavailable
+from duly.domain.lifecycle import Outcome, State
+from duly.ports.handlers import Attempt
+from duly.roles.worker import Worker
+from tests.roles.conftest import ACTOR, World, run_until_idle
+
+
+class Once:
+    """A port whose named call fails the first time, before or after the real one."""
+
+    def __init__(self, real: Any, name: str, error: BaseException, *, after: bool = False) -> None:
+        self._real, self._name, self._error, self._after = real, name, error, after
+        self.failed = False
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._real, name)
+        if name != self._name or self.failed:
+            return real
+
+        async def fail(*args: Any) -> Any:
+            self.failed = True
+            if self._after:
+                await real(*args)
+            raise self._error
+
+        return fail
+
+
+AWAY = Unavailable("DULY-E501", "away")
+
+
+async def steps(worker: Worker, world: World, count: int = 5) -> None:
+    for _ in range(count):
+        try:
+            await worker.step(world.clock.now())
+        except Exception:
+            continue
+        finally:
+            for _ in range(3):
+                await asyncio.sleep(0)
+
+
+async def quick(attempt: Attempt) -> int:
+    return attempt.attempt
+
+
+async def test_a_claim_whose_job_cannot_be_looked_up_is_adopted_later(world: World) -> None:
+    world.handle("work", quick)
+    ids = await world.enqueue(await world.create(), 3)
+    worker = await world.worker()
+    worker._plans._definitions = Once(world.store.definitions, "versions", AWAY)
+
+    await steps(worker, world)
+
+    assert {(await world.show(id)).state for id in ids} == {State.SUCCEEDED}
+
+
+async def test_a_claim_that_commits_after_its_answer_was_given_up_is_found(world: World) -> None:
+    world.handle("work", quick)
+    ids = await world.enqueue(await world.create(), 3)
+    worker = await world.worker()
+    await steps(worker, world, 0)
+    route = (await world.store.ready.routes())[0].number
+    work = await world.store.ready.work([route], 64)
+    from duly.domain.fairness import share_out
+
+    await world.store.ready.claim(worker.heartbeat.worker, share_out(3, work, {}, counted_to=64), world.clock.now())
+    for _ in range(9):
+        world.clock.turn(4)
+        await worker.heartbeat.beat(world.store.liveness)
+        await steps(worker, world, 2)
+
+    assert {(await world.show(id)).state for id in ids} == {State.SUCCEEDED}
+
+
+async def test_trust_that_was_lost_does_not_come_back(world: World) -> None:
+    worker = await world.worker()
+    world.clock.turn(13.5)
+    assert not worker.heartbeat.is_trusted
+
+    assert not await worker.heartbeat.beat(world.store.liveness)
+
+    assert not worker.heartbeat.is_trusted
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a bug"), OSError("odd")])
+async def test_results_survive_a_finish_that_fails_in_an_unforeseen_way(world: World, error: Exception) -> None:
+    world.handle("work", quick)
+    ids = await world.enqueue(await world.create(), 5)
+    worker = await world.worker()
+    worker._outcomes = Once(world.store.outcomes, "finish", error)
+
+    await steps(worker, world)
+
+    assert {(await world.show(id)).state for id in ids} == {State.SUCCEEDED}
+
+
+async def test_one_result_that_cannot_be_stored_does_not_hold_up_the_others(world: World) -> None:
+    world.handle("work", quick)
+    ids = await world.enqueue(await world.create(), 5)
+    worker = await world.worker()
+
+    class Picky:
+        async def finish(self, worker: int, finished: Any, closing: Any, now: int) -> Any:
+            if any(item.id == ids[2] and item.outcome is Outcome.SUCCEEDED for item in finished):
+                raise RuntimeError("this one is poison")
+            return await world.store.outcomes.finish(worker, finished, closing, now)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.store.outcomes, name)
+
+    worker._outcomes = Picky()
+    await steps(worker, world)
+
+    states = [(await world.show(id)).state for id in ids]
+    assert states == [State.SUCCEEDED, State.SUCCEEDED, State.DEAD, State.SUCCEEDED, State.SUCCEEDED]
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Custom(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("error", [Unprintable(), Custom("odd"), SystemExit(3), KeyboardInterrupt()])
+async def test_whatever_a_handler_raises_is_a_failure_of_its_attempt_alone(world: World, error: BaseException) -> None:
+    async def bad(attempt: Attempt) -> None:
+        raise error
+
+    world.handle("bad", bad)
+    world.handle("work", quick)
+    failed = (await world.enqueue(await world.create(name="bad", target={"handler": "bad"}, retryPolicy={"maxAttempts": 1})))[0]
+    worker = await world.worker(slots=1)
+    await run_until_idle(worker, world.clock)
+    after = (await world.enqueue(await world.create()))[0]
+    await run_until_idle(worker, world.clock)
+
+    assert ((await world.show(failed)).state, (await world.show(after)).state) == (State.DEAD, State.SUCCEEDED)
+
+
+async def test_a_drain_that_interrupts_a_finish_reports_it_again(world: World) -> None:
+    world.handle("work", quick)
+    id = (await world.enqueue(await world.create()))[0]
+    worker = await world.worker()
+    await worker.step(world.clock.now())
+    await asyncio.sleep(0)
+    stuck = asyncio.Event()
+    real = world.store.outcomes
+
+    class Slow:
+        async def finish(self, *args: Any) -> Any:
+            await stuck.wait()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(real, name)
+
+    worker._outcomes = Slow()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await worker.step(world.clock.now())
+    assert not worker.is_idle
+    worker._outcomes = real
+    await run_until_idle(worker, world.clock)
+
+    assert (await world.show(id)).state is State.SUCCEEDED
+
+
+async def test_a_claim_that_fails_does_not_leave_a_finish_behind(world: World) -> None:
+    world.handle("work", quick)
+    ids = await world.enqueue(await world.create(), 2)
+    worker = await world.worker(slots=1)
+    await worker.step(world.clock.now())
+    await asyncio.sleep(0)
+    worker._ready = Once(world.store.ready, "work", AWAY)
+
+    with pytest.raises(Unavailable):
+        await worker.step(world.clock.now())
+    await run_until_idle(worker, world.clock)
+
+    assert {(await world.show(id)).state for id in ids} == {State.SUCCEEDED}
+
+
+async def test_a_cancel_reaches_what_has_been_claimed_and_not_started(world: World) -> None:
+    gate = asyncio.Event()
+    started: list[str] = []
+
+    async def waits(attempt: Attempt) -> None:
+        started.append(attempt.id.hex)
+        await gate.wait()
+
+    world.handle("work", waits)
+    ids = await world.enqueue(await world.create(), 2)
+    worker = await world.worker(slots=1)
+    worker._appetite = 2
+    await worker.step(world.clock.now())
+    await asyncio.sleep(0)
+
+    await world.executions.cancel(ACTOR, ids[1])
+    await worker.heartbeat.beat(world.store.liveness)
+    gate.set()
+    await run_until_idle(worker, world.clock)
+
+    assert (await world.show(ids[1])).state is State.CANCELLED
+    assert started == [ids[0].hex]
+
+
+async def test_what_waits_behind_long_handlers_is_given_back(world: World) -> None:
+    async def endless(attempt: Attempt) -> None:
+        await asyncio.Event().wait()
+
+    world.handle("work", endless)
+    ids = await world.enqueue(await world.create(), 20)
+    hoarder = await world.worker(slots=2)
+    hoarder._appetite = 20
+    await steps(hoarder, world, 1)
+
+    world.clock.turn(2)
+    await steps(hoarder, world, 3)
+    await world.dispatcher().step(world.clock.now())
+
+    states = [(await world.show(id)).state for id in ids]
+    assert (states.count(State.RUNNING), states.count(State.PENDING)) == (2, 18)
+
+
+async def test_the_last_lines_of_a_handler_are_kept(world: World) -> None:
+    async def talks(attempt: Attempt) -> None:
+        attempt.log("info", "first", {})
+        await asyncio.sleep(0)
+        attempt.log("info", "last", {})
+
+    world.handle("work", talks)
+    ids = await world.enqueue(await world.create(), 5)
+    worker = await world.worker()
+    real = world.store.outcomes
+
+    class Dawdling:
+        async def append_logs(self, *args: Any) -> Any:
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            return await real.append_logs(*args)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(real, name)
+
+    worker._outcomes = Dawdling()
+    worker._logs._outcomes = worker._outcomes
+    await run_until_idle(worker, world.clock)
+
+    for id in ids:
+        assert [line.message for _, _, line in await world.executions.logs(ACTOR, id, None, 0, 10)] == ["first", "last"]
+
+
+@pytest.mark.parametrize("fields", [{"file": "caf\udce9.txt"}, {"bad\x00key": "a\x00b"}, {"deep": [{"x": float("nan")}]}, {"what": object()}, {"big": "x" * 100_000}])
+async def test_a_strange_log_line_never_stops_a_worker(world: World, fields: dict[str, Any]) -> None:
+    async def talks(attempt: Attempt) -> None:
+        attempt.log("info", "look", fields)
+
+    world.handle("work", talks)
+    id = (await world.enqueue(await world.create()))[0]
+
+    await run_until_idle(await world.worker(), world.clock)
+
+    assert (await world.show(id)).state is State.SUCCEEDED
+    assert len(await world.executions.logs(ACTOR, id, None, 0, 10)) == 1
+
+
+async def test_a_log_that_cannot_be_written_does_not_hold_up_the_finish(world: World) -> None:
+    async def talks(attempt: Attempt) -> None:
+        attempt.log("info", "hello", {})
+
+    world.handle("work", talks)
+    id = (await world.enqueue(await world.create()))[0]
+    worker = await world.worker()
+    worker._logs._outcomes = Once(world.store.outcomes, "append_logs", RuntimeError("no room"))
+
+    await run_until_idle(worker, world.clock)
+
+    assert (await world.show(id)).state is State.SUCCEEDED
+
+
+async def test_a_timeout_is_measured_by_a_clock_that_does_not_step(world: World) -> None:
+    gate = asyncio.Event()
+
+    async def waits(attempt: Attempt) -> str:
+        await gate.wait()
+        return "done"
+
+    world.handle("work", waits)
+    id = (await world.enqueue(await world.create(timeoutSec=600)))[0]
+    worker = await world.worker()
+    await steps(worker, world, 1)
+
+    world.clock.instant += 3_600_000_000
+    await steps(worker, world, 2)
+    gate.set()
+    await run_until_idle(worker, world.clock)
+
+    assert (await world.show(id)).result == '"done"'
