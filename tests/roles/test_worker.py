@@ -8,6 +8,7 @@ from typing import Any
 from duly.domain.errors import Unavailable
 from duly.domain.lifecycle import Outcome, State
 from duly.ports.handlers import Attempt, Failure
+from duly.wire.executions import execution_view
 from tests.roles.conftest import ACTOR, World, run_until_idle
 
 
@@ -392,3 +393,23 @@ class _LosesClaim:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
+
+
+async def test_a_retry_that_starts_on_time_is_not_late(world: World) -> None:
+    async def flaky(attempt: Attempt) -> int:
+        if attempt.attempt == 1:
+            raise ValueError("not yet")
+        return attempt.attempt
+
+    world.handle("work", flaky)
+    id = (await world.enqueue(await world.create(retryPolicy={"initialDelayMs": 30_000, "jitter": 0})))[0]
+    worker, dispatcher = await world.worker(), world.dispatcher()
+    await run_until_idle(worker, world.clock)
+    for _ in range(3):
+        world.clock.turn(10)
+        await worker.heartbeat.beat(world.store.liveness)
+    await dispatcher.step(world.clock.now())
+    await run_until_idle(worker, world.clock)
+
+    done = await world.show(id)
+    assert (done.attempt, execution_view(done).lateness_ms) == (2, 0)

@@ -140,6 +140,7 @@ class Execution:
     max_attempts: int
     last_outcome: Outcome | None = None
     next_attempt_at: Instant | None = None
+    attempt_due_at: Instant | None = None
     fence: LeaseId | None = None
     worker: WorkerId | None = None
     started_at: Instant | None = None

@@ -143,7 +143,8 @@ def execution_view(execution: Execution) -> ExecutionView:
         worker_id=None if execution.worker is None else str(execution.worker),
         started_at=shown(started),
         finished_at=shown(execution.finished_at),
-        lateness_ms=None if started is None else (started - execution.due_at) // 1000,
+        # A retry is late when it starts after its own time, not because it had to wait for it.
+        lateness_ms=None if started is None else (started - (execution.attempt_due_at or execution.due_at)) // 1000,
         payload=shown_json(execution.payload),
         result=shown_json(execution.result),
         error=shown_json(execution.error),

@@ -79,6 +79,9 @@ class Engine(Protocol):
     async def close(self) -> None:
         """Let connections go."""
 
+    def abandon(self) -> None:
+        """The same without an event loop, for an engine whose loop has ended: nothing is waited for."""
+
 
 def one(rows: Rows) -> Any:
     """The only row, or None."""

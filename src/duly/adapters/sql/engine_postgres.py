@@ -103,6 +103,14 @@ class Pool:
             with contextlib.suppress(*_AWAY):
                 await connection.close(timeout=2.0)
 
+    def abandon(self) -> None:
+        """The same when the event loop has ended."""
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            # It says goodbye to the server, and then that the loop which would close its socket has ended; the socket goes with it.
+            with contextlib.suppress(RuntimeError):
+                connection.terminate()
+
 
 class PostgresEngine:
     """A PostgreSQL database."""
@@ -168,6 +176,10 @@ class PostgresEngine:
     async def close(self) -> None:
         for pool in self._pools.values():
             await pool.close()
+
+    def abandon(self) -> None:
+        for pool in self._pools.values():
+            pool.abandon()
 
     async def _drive(self, connection: asyncpg.Connection[asyncpg.Record], action: Action[T]) -> T:
         rows: Rows = ()

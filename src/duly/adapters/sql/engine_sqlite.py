@@ -106,12 +106,17 @@ class SqliteEngine:
     async def close(self) -> None:
         if self._closed:
             return
+        self.abandon()
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
+
+    def abandon(self) -> None:
+        if self._closed:
+            return
         self._closed = True
         self._writes.put(None)
         for _ in range(READERS):
             self._reads.put(None)
-        for thread in self._threads:
-            await asyncio.to_thread(thread.join)
 
     # ------------------------------------------------------------ on the caller's side
 
@@ -237,6 +242,9 @@ class InlineSqliteEngine(SqliteEngine):
     _writes = _reads = queue.SimpleQueue()
 
     async def close(self) -> None:
+        self._connection.close()
+
+    def abandon(self) -> None:
         self._connection.close()
 
 

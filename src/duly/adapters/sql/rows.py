@@ -80,6 +80,7 @@ def execution_of(row: Row) -> Execution:
         max_attempts=row["max_attempts"],
         last_outcome=None if outcome is None else Outcome(outcome),
         next_attempt_at=row["next_attempt_at"],
+        attempt_due_at=row["attempt_due_at"],
         fence=row["fence"],
         worker=row["worker"],
         started_at=row["started_at"],

@@ -258,13 +258,15 @@ $$;
 
 -- The partitions of one day for the three histories: all or none, so that a day is dropped as a whole. Idempotent; returns how
 -- many were made. A day whose rows already stand in the default partition keeps them there: moving them is not worth a lock on
--- the history.
+-- the history. A lock that is not free at once is left for the next time: whoever waits for an exclusive lock makes everybody
+-- behind it wait as well.
 CREATE FUNCTION duly_create_partitions(from_us bigint, to_us bigint) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
     parent text;
     child  text;
     made   integer := 0;
 BEGIN
+    PERFORM set_config('lock_timeout', '200ms', true);
     PERFORM pg_advisory_xact_lock(3860);                          -- one pruner at a time
     FOREACH parent IN ARRAY ARRAY['executions', 'outcomes', 'attempts'] LOOP
         child := format('%s_%s', parent, duly_partition_suffix(from_us));
@@ -274,12 +276,13 @@ BEGIN
         END IF;
     END LOOP;
     RETURN made;
-EXCEPTION WHEN check_violation THEN
+EXCEPTION WHEN check_violation OR lock_not_available THEN
     RETURN 0;
 END $$;
 
 -- Retention: drops the partitions of one day, after what is still live in it, or ended since `before_us`, has moved to the
--- default partition. Returns how many headers were kept, or NULL when there is no such day.
+-- default partition. Returns how many headers were kept, or NULL when there is no such day or its lock was not free at once.
+-- The log lines went before, in small batches, so that nothing long happens under the lock.
 CREATE FUNCTION duly_drop_partitions(from_us bigint, before_us bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     suffix text := duly_partition_suffix(from_us);
@@ -288,6 +291,7 @@ DECLARE
     ends    text := 'outcomes_' || suffix;
     kept    bigint;
 BEGIN
+    PERFORM set_config('lock_timeout', '200ms', true);
     PERFORM pg_advisory_xact_lock(3860);
     IF to_regclass(headers) IS NULL THEN
         RETURN NULL;
@@ -301,9 +305,10 @@ BEGIN
         USING before_us;
     GET DIAGNOSTICS kept = ROW_COUNT;
     EXECUTE format('INSERT INTO outcomes SELECT o.* FROM %I o WHERE o.finished_at >= $1', ends) USING before_us;
-    EXECUTE format('DELETE FROM logs l USING %I o WHERE o.id = l.id AND o.finished_at < $1', ends) USING before_us;
     EXECUTE format('DROP TABLE %I, %I, %I', headers, tries, ends);
     RETURN kept;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN NULL;
 END $$;
 
 -- ---------------------------------------------------------------- reading
@@ -319,6 +324,8 @@ SELECT e.id, e.job_id, e.job_version, e.tenant, e.trigger, e.due_at, e.created_a
        coalesce(o.attempt, t.attempt, r.attempt, l.attempt, b.attempt) AS attempt,
        CASE WHEN o.state = 4 THEN 1::smallint ELSE a.outcome END       AS last_outcome,
        t.due_at                                                        AS next_attempt_at,
+       coalesce((SELECT p.retry_at FROM attempts p
+                 WHERE p.id = e.id AND p.attempt = coalesce(o.attempt, t.attempt, r.attempt, l.attempt, b.attempt) - 1), e.due_at) AS attempt_due_at,
        coalesce(o.lease_id, l.lease_id)                                AS fence,
        coalesce(o.worker, l.worker)                                    AS worker,
        coalesce(o.started_at, l.granted_at)                            AS started_at,

@@ -213,6 +213,8 @@ SELECT e.id, e.job_id, e.job_version, e.tenant, e.trigger, e.due_at, e.created_a
        coalesce(o.attempt, t.attempt, r.attempt, l.attempt, b.attempt) AS attempt,
        CASE WHEN o.state = 4 THEN 1 ELSE a.outcome END                 AS last_outcome,
        t.due_at                                                        AS next_attempt_at,
+       coalesce((SELECT p.retry_at FROM attempts p
+                 WHERE p.id = e.id AND p.attempt = coalesce(o.attempt, t.attempt, r.attempt, l.attempt, b.attempt) - 1), e.due_at) AS attempt_due_at,
        coalesce(o.lease_id, l.lease_id)                                AS fence,
        coalesce(o.worker, x.worker)                                    AS worker,
        coalesce(o.started_at, x.granted_at)                            AS started_at,

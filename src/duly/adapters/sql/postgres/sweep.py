@@ -117,11 +117,15 @@ class PostgresRetention:
         await self._engine.fetch("stale_cancels", {})
         await self._engine.fetch("drop_expired_keys", {"now": now})
         await self._engine.fetch("drop_workers", {"long_ago": before})
+        params = {"before": id_floor(before), "finished_before": before, "quota": limit}
+        lines = int(one(await self._engine.fetch("drop_old_logs", params | {"quota": 10 * limit}))["n"])
+        if lines:
+            return lines
         oldest = one(await self._engine.fetch("oldest_partition", {}))["day"]
         if oldest is not None:
             start = from_datetime(datetime.strptime(oldest, "%Y%m%d").replace(tzinfo=UTC))
             if start + DAY <= before:
-                await self._engine.fetch("drop_partitions", {"from_us": start, "before_us": before})
-                return 1
-        params = {"before": id_floor(before), "finished_before": before, "quota": limit}
+                kept = one(await self._engine.fetch("drop_partitions", {"from_us": start, "before_us": before}))["kept"]
+                # Somebody reads the history at this moment: the day is dropped the next time.
+                return 0 if kept is None else 1
         return int(one(await self._engine.fetch("drop_old_from_default", params))["n"])

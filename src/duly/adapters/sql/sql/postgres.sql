@@ -587,6 +587,20 @@ FROM workers w WHERE w.lost_at IS NULL OR w.lost_at > :lost_since ORDER BY w.id;
 -- name: create_partitions
 SELECT duly_create_partitions(:from_us::bigint, :to_us::bigint) AS made;
 
+-- name: drop_old_logs
+-- Lines of what finished long ago, and of what is gone, in small batches and before its day is dropped.
+WITH old AS (
+    SELECT l.id, l.seq
+    FROM logs l
+    LEFT JOIN outcomes o ON o.id = l.id
+    WHERE l.id < :before::uuid
+      AND (o.finished_at < :finished_before::bigint OR NOT EXISTS (SELECT FROM executions e WHERE e.id = l.id))
+    LIMIT :quota::int
+), dropped AS (
+    DELETE FROM logs l USING old WHERE l.id = old.id AND l.seq = old.seq RETURNING l.seq
+)
+SELECT count(*) AS n FROM dropped;
+
 -- name: drop_partitions
 SELECT duly_drop_partitions(:from_us::bigint, :before_us::bigint) AS kept;
 
