@@ -21,7 +21,7 @@ from uuid import UUID
 
 from duly.domain.errors import Unavailable
 from duly.domain.execution import Claimed, Finished, LeaseId, WorkerId
-from duly.domain.fairness import Work, share_out
+from duly.domain.fairness import Ask, Work, share_out
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import satisfies
@@ -170,11 +170,7 @@ class Worker:
             return 0
         if self._claim_is_unknown:
             await self._adopt()
-        await self._look_for_routes()
-        if not self._routes:
-            return 0
-        await self._look_for_work()
-        asks = share_out(room, self._work, self._credit, counted_to=COUNTED_TO)
+        asks = await self._look_for_work(room)
         if not asks:
             return 0
         # Until what was claimed is in our hands, the lease may exist without our knowing, kept alive by our own heartbeat.
@@ -203,24 +199,28 @@ class Worker:
             self._compared_at = self._clock.boottime()
             await self._adopt()
 
-    async def _look_for_routes(self) -> None:
+    async def _look_for_work(self, room: int) -> list[Ask]:
+        """What to ask for. Both looks are kept for a moment; when they find nothing, the next one is a fresh one:
+        somebody rang, and what is new may stand on a route that is new as well."""
         now = self._clock.boottime()
-        if now - self._routes_looked_at < self.settings.look_for_routes_every:
-            return
+        if now - self._routes_looked_at >= self.settings.look_for_routes_every:
+            await self._look_for_routes()
+        if now - self._work_looked_at >= self.settings.look_for_work_every:
+            self._work = await self._ready.work(self._routes, COUNTED_TO) if self._routes else []
+            self._work_looked_at = now
+        asks = share_out(room, self._work, self._credit, counted_to=COUNTED_TO)
+        if not asks:
+            self._routes_looked_at = self._work_looked_at = LONG_AGO
+        return asks
+
+    async def _look_for_routes(self) -> None:
         offered = set(self._registry.names())
         self._routes = [
             route.number
             for route in await self._ready.routes()
             if route.pool == self.settings.pool and route.handler in offered and satisfies(self.settings.labels, route.labels)
         ]
-        self._routes_looked_at = now
-
-    async def _look_for_work(self) -> None:
-        now = self._clock.boottime()
-        if self._work and now - self._work_looked_at < self.settings.look_for_work_every:
-            return
-        self._work = await self._ready.work(self._routes, COUNTED_TO)
-        self._work_looked_at = now
+        self._routes_looked_at = self._clock.boottime()
 
     async def _take_in(self, claimed: Claimed) -> None:
         plans = await self._plans.of(claimed.job_versions)
