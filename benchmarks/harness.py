@@ -81,7 +81,8 @@ async def on_demand_job(node: Node, handler: str, name: str | None = None) -> Jo
 def processes(scratch: Scratch, *commands: Sequence[str], **environment: str) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Real `duly` processes on the store; stopped cleanly at the end."""
     running = [
-        subprocess.Popen([sys.executable, "-m", "duly.cli.main", *command], env=scratch.environment(**environment), stdout=subprocess.PIPE) for command in commands
+        subprocess.Popen([sys.executable, "-m", "duly.cli.main", *command], env=scratch.environment(**environment), stdout=subprocess.PIPE)
+        for command in commands
     ]
     try:
         yield running

@@ -1,6 +1,6 @@
 """How soon does it start? Pick-up: from the enqueue call to the handler. Lateness: from the due time to the handler.
 
-    python -m benchmarks.latency [--store sqlite|postgres] [--rate 50] [--seconds 10]
+python -m benchmarks.latency [--store sqlite|postgres] [--rate 50] [--seconds 10]
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from benchmarks.harness import STORES, on_demand_job, opened, percentiles, processes, query, report, scratch, Scratch
+from benchmarks.harness import STORES, Scratch, on_demand_job, opened, percentiles, processes, query, report, scratch
 from duly.domain.instants import SECOND
 from duly.usecases.executions import Wanted
 
@@ -29,7 +29,9 @@ async def latency(kind: str, rate: int, seconds: float) -> None:
                 report("pick_up_ms", store=kind, **await _delays(store, 1, count))
 
                 ahead = node.clock.now() + 2 * SECOND
-                await node.executions.enqueue_for(job, [Wanted(run_at=ahead + round(nth * seconds * SECOND / count)) for nth in range(count)])
+                await node.executions.enqueue_for(
+                    job, [Wanted(run_at=ahead + round(nth * seconds * SECOND / count)) for nth in range(count)]
+                )
                 await _settled(store, 1 + 2 * count)
                 report("lateness_spread_ms", store=kind, **await _delays(store, 1 + count, count))
 
@@ -40,7 +42,9 @@ async def latency(kind: str, rate: int, seconds: float) -> None:
 
 
 async def _delays(store: Scratch, skip: int, count: int) -> dict[str, float]:
-    rows = await query(store, f"SELECT o.started_at - e.due_at FROM executions e JOIN outcomes o ON o.id = e.id ORDER BY e.id LIMIT {count} OFFSET {skip}")  # noqa: S608
+    rows = await query(
+        store, f"SELECT o.started_at - e.due_at FROM executions e JOIN outcomes o ON o.id = e.id ORDER BY e.id LIMIT {count} OFFSET {skip}"
+    )
     assert all(row[0] >= 0 for row in rows), "an execution started early"
     return {name: round(value, 1) for name, value in percentiles([row[0] / 1000 for row in rows]).items()}
 

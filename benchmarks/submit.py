@@ -1,6 +1,6 @@
 """How many durable submits per second? One at a time, in bulk, and over HTTP from many connections that share commits.
 
-    python -m benchmarks.submit [--store sqlite|postgres] [--seconds 4] [--connections 64]
+python -m benchmarks.submit [--store sqlite|postgres] [--seconds 4] [--connections 64]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """An effect outside of Duly that happens once: hand over the idempotency key, and let the fence refuse a stale worker.
 
-    duly up examples.once_per_fence:app
+duly up examples.once_per_fence:app
 """
 
 from __future__ import annotations

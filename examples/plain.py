@@ -1,7 +1,7 @@
 """Two jobs in plain Python: one on a cron, one that is enqueued.
 
-    duly up examples.plain:app                  # fires and runs them
-    python -m examples.plain                    # enqueues one, from anywhere that reaches the same store
+duly up examples.plain:app                  # fires and runs them
+python -m examples.plain                    # enqueues one, from anywhere that reaches the same store
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writes the reference from the code: settings, error codes, states, the API. A test holds the files to it.
 
-    python -m scripts.reference
+python -m scripts.reference
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def settings() -> str:
     files = ", ".join(f"`{row.name}_FILE`" for row in SETTINGS if row.secret)
     return _page(
         "Settings",
-        "Flags override the environment, the environment overrides the defaults; `duly config show` prints each value and where it comes from.",
+        "Flags override the environment, the environment overrides the defaults; "
+        "`duly config show` prints each value and where it comes from.",
         f"Secrets may be given as files: {files}.",
         _table("setting", "default", "what it does", rows=rows),
     )
@@ -47,10 +48,18 @@ def errors() -> str:
 
 def states() -> str:
     """The lifecycle as it is enforced."""
-    edges = [f"| `{before.name}` | {', '.join(f'`{after.name}`' for after in sorted(after_states)) or '– (final)'} |" for before, after_states in TRANSITIONS.items()]
+    edges = [
+        f"| `{before.name}` | {', '.join(f'`{after.name}`' for after in sorted(after_states)) or '– (final)'} |"
+        for before, after_states in TRANSITIONS.items()
+    ]
     lists = [f"* **{title}**: {', '.join(f'`{item.name}`' for item in kind)}" for title, kind in _LISTS.items()]
     final = ", ".join(f"`{state.name}`" for state in State if is_final(state))
-    return _page("States", f"Where an execution stands is the table it stands in. Final: {final}.", _table("from", "to", rows=edges), "\n".join(lists))
+    return _page(
+        "States",
+        f"Where an execution stands is the table it stands in. Final: {final}.",
+        _table("from", "to", rows=edges),
+        "\n".join(lists),
+    )
 
 
 _LISTS: dict[str, Any] = {"Attempt outcomes": Outcome, "Triggers": Trigger, "Reasons for a skip": SkipReason, "Job states": JobState}
@@ -66,8 +75,10 @@ def api() -> str:
             rows.append(f"| `{method.upper()} {path}` | {operation.get('summary', '')} | {answers} |")
     return _page(
         "API",
-        "JSON in camelCase, RFC 3339 times in UTC, `Authorization: Bearer duly_…`. The whole contract is `GET /v1/openapi.json` (OpenAPI 3.1).",
-        "Errors are `application/problem+json` with a stable [code](errors.md). Creates take an `Idempotency-Key`, kept for 24 hours. Lists answer "
+        "JSON in camelCase, RFC 3339 times in UTC, `Authorization: Bearer duly_…`. "
+        "The whole contract is `GET /v1/openapi.json` (OpenAPI 3.1).",
+        "Errors are `application/problem+json` with a stable [code](errors.md). Creates take an `Idempotency-Key`, kept for 24 hours. "
+        "Lists answer "
         '`{"items": […], "nextCursor": …}`; pass `cursor` to go on.',
         _table("route", "what", "answers", rows=rows),
     )

@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import functools
 import logging
 import os
 import secrets
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duly import config
@@ -41,7 +44,7 @@ from duly.roles.sweeper import Sweeper, SweeperSettings
 from duly.roles.timekeeper import Timekeeper
 from duly.roles.worker import WorkerSettings
 from duly.sdk import app as sdk
-from duly.usecases.access import Access, ensure_admin_key
+from duly.usecases.access import Access, ensure_admin_key, is_key_shaped
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
@@ -275,16 +278,47 @@ async def _until_stop_or_failure(tasks: Sequence[asyncio.Task[None]], stop: asyn
 
 async def bootstrap_key(node: Node) -> str | None:
     """See to an admin key. One that is made here is kept in a file that only its owner can read, and returned once."""
-    secret = await ensure_admin_key(node.store.keys, node.settings.admin_key, node.clock.now(), system_entropy)
-    if secret is not None:
-        path = node.settings.key_file
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            # A file that was there already keeps its mode otherwise.
-            os.fchmod(descriptor, 0o600)
-            file.write(secret + "\n")
-    return secret
+    keep = functools.partial(_keep_key, node.settings.key_file)
+    return await ensure_admin_key(node.store.keys, node.settings.admin_key, node.clock.now(), system_entropy, keep)
+
+
+def _keep_key(path: Path, secret: str, instead_of: str | None = None) -> str:
+    """See usecases.access.Keeper. The file is always whole: it gets its name when it is on the disk."""
+    kept = _reusable_key(path, instead_of)
+    if kept is not None:
+        return kept
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(f"{secret}\n")
+            file.flush()
+            os.fsync(descriptor)
+        try:
+            # Unlike a replace, a link never takes the name from a process that starts beside us.
+            os.link(temporary, path)
+        except OSError:
+            kept = _reusable_key(path, instead_of)
+            if kept is None:
+                os.replace(temporary, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+    return secret if kept is None else kept
+
+
+def _reusable_key(path: Path, dead: str | None) -> str | None:
+    kept = config.kept_key(path)
+    if kept is None or kept == dead or not is_key_shaped(kept):
+        return None
+    with contextlib.suppress(OSError):
+        path.chmod(0o600)
+    return kept
 
 
 async def _publish(app: sdk.App, node: Node) -> None:
@@ -295,7 +329,7 @@ async def _publish(app: sdk.App, node: Node) -> None:
 
 def _connection(node: Node) -> sdk.Connection:
     actor = Actor(DEFAULT_TENANT_NUMBER, DEFAULT_TENANT, Role.ADMIN, "code")
-    return sdk.Connection(node.jobs, node.executions, actor, node.clock, system_entropy, node.close)
+    return sdk.Connection(node.jobs, node.executions, actor, node.clock, system_entropy, node.close, node.engine.abandon)
 
 
 class App(sdk.App):

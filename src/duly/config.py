@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from duly.domain.durations import parse_duration
 from duly.domain.errors import DulyError, Invalid
@@ -70,21 +71,42 @@ def _level(value: str) -> str:
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("DULY_HOME", ".duly", _text, "The state directory: the SQLite file and the first admin key are kept here."),
-    Setting("DULY_STORE", "", _text, "The store: sqlite:///file.db or postgresql://user@host/database. Empty: a SQLite file in DULY_HOME.", secret=True),
+    Setting(
+        "DULY_STORE",
+        "",
+        _text,
+        "The store: sqlite:///file.db or postgresql://user@host/database. Empty: a SQLite file in DULY_HOME.",
+        secret=True,
+    ),
     Setting("DULY_HOST", "127.0.0.1", _text, "The address the API listens on."),
     Setting("DULY_PORT", "3859", _whole(0, 65_535), "The port the API listens on; 0 takes a free one."),
-    Setting("DULY_ADMIN_KEY", "", _text, "The first admin key of the tenant `default`. Empty: one is made at the first start.", secret=True),
+    Setting(
+        "DULY_ADMIN_KEY", "", _text, "The first admin key of the tenant `default`. Empty: one is made at the first start.", secret=True
+    ),
     Setting("DULY_URL", "", _text, "The server that the command line and clients talk to. Empty: http://127.0.0.1 and DULY_PORT."),
-    Setting("DULY_KEY", "", _text, "The key that the command line and clients use. Empty: DULY_ADMIN_KEY, else the one kept in DULY_HOME.", secret=True),
+    Setting(
+        "DULY_KEY",
+        "",
+        _text,
+        "The key that the command line and clients use. Empty: DULY_ADMIN_KEY, else the one kept in DULY_HOME.",
+        secret=True,
+    ),
     Setting("DULY_POOL", "default", _text, "The pool that a worker serves."),
     Setting("DULY_LABELS", "", _labels, "The labels that a worker offers, such as gpu,region=eu."),
     Setting("DULY_SLOTS", "50", _whole(1, 100_000), "How many executions a worker runs at once."),
-    Setting("DULY_PROCESSES", "0", _whole(0, 1024), "How many child processes a worker keeps for executor=\"process\"; 0 means one per core."),
+    Setting(
+        "DULY_PROCESSES", "0", _whole(0, 1024), 'How many child processes a worker keeps for executor="process"; 0 means one per core.'
+    ),
     Setting("DULY_WORKER_TTL", "15s", parse_duration, "How long a worker lives without a heartbeat before its work is given to others."),
     Setting("DULY_GRACE", "20s", parse_duration, "How long running handlers may take to end at a stop before they are given back."),
     Setting("DULY_RETENTION", "30d", parse_duration, "How long finished executions are kept."),
     Setting("DULY_SHELL_POOLS", "", _words, "Pools whose workers run shell jobs. Empty: none does."),
-    Setting("DULY_WEBHOOK_ALLOW", "", _words, "Hosts, host:port or networks that webhooks may reach although they are private, such as 10.1.0.0/16."),
+    Setting(
+        "DULY_WEBHOOK_ALLOW",
+        "",
+        _words,
+        "Hosts, host:port or networks that webhooks may reach although they are private, such as 10.1.0.0/16.",
+    ),
     Setting("DULY_WEBHOOK_HTTP", "false", _switch, "Whether webhooks may use plain http to public addresses."),
     Setting("DULY_WEBHOOK_SECRET", "", _text, "Signs webhooks (HMAC-SHA256). Empty: they are not signed.", secret=True),
     Setting("DULY_LOG_LEVEL", "info", _level, "How much Duly itself logs to standard error."),
@@ -140,12 +162,12 @@ def load(environment: Mapping[str, str] | None = None, **flags: Any) -> Settings
     admin_key = fields["admin_key"] or None
     return Settings(
         home=home,
-        store=fields["store"] or f"sqlite:///{home / 'duly.db'}",
+        store=fields["store"] or f"sqlite:///{quote(str(home / 'duly.db'))}",
         host=fields["host"],
         port=port,
         admin_key=admin_key,
         url=(fields["url"] or f"http://127.0.0.1:{port}").rstrip("/"),
-        key=fields["key"] or admin_key or _kept_key(home),
+        key=fields["key"] or admin_key or kept_key(home / "admin.key"),
         pool=fields["pool"],
         labels=fields["labels"],
         slots=fields["slots"],
@@ -201,8 +223,9 @@ def _file_text(setting: Setting, source: Mapping[str, str]) -> str:
         raise Invalid("DULY-E601", f"cannot be read: {error.strerror}.", field=f"{setting.name}_FILE") from error
 
 
-def _kept_key(home: Path) -> str | None:
+def kept_key(path: Path) -> str | None:
+    """The key in a file that was made at the first start; None when there is none that can be read."""
     try:
-        return (home / "admin.key").read_text(encoding="utf-8").strip() or None
-    except OSError:
+        return path.read_text(encoding="utf-8").strip() or None
+    except (OSError, UnicodeDecodeError):
         return None

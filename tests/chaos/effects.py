@@ -15,7 +15,15 @@ app = App("effects")
 
 def _append(phase: str, ctx: Context, n: int) -> None:
     """One line, whole or not at all, also from many processes at once."""
-    line = {"phase": phase, "run": ctx.run_id, "attempt": ctx.attempt, "fence": ctx.fence, "pid": os.getpid(), "n": n, "at": time.time_ns() // 1000}
+    line = {
+        "phase": phase,
+        "run": ctx.run_id,
+        "attempt": ctx.attempt,
+        "fence": ctx.fence,
+        "pid": os.getpid(),
+        "n": n,
+        "at": time.time_ns() // 1000,
+    }
     descriptor = os.open(Path.cwd() / "effects.jsonl", os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
     try:
         os.write(descriptor, json.dumps(line).encode() + b"\n")

@@ -28,7 +28,9 @@ def test_ten_thousand_executions_survive_ten_kills(fleet: Fleet, long_form: bool
     submitted: list[str] = []
     for start in range(0, count, 1000):
         batch = [{"payload": {"n": start + n}, "delaySec": round(chance.random() * 5, 3) if n % 2 else 0} for n in range(1000)]
-        submitted += [item["executionId"] for item in fleet.call("POST", f"/v1/jobs/{job}/executions:batch", {"executions": batch})["items"]]
+        submitted += [
+            item["executionId"] for item in fleet.call("POST", f"/v1/jobs/{job}/executions:batch", {"executions": batch})["items"]
+        ]
     for _ in range(kills):
         time.sleep(chance.random())
         index = chance.randrange(len(replaceable))
@@ -128,7 +130,10 @@ def test_sigterm_drains_and_gives_back_what_did_not_end(store_url: str, tmp_path
         worker = fleet.start("worker", APP)
         eventually(lambda: bool(fleet.call("GET", "/v1/jobs?name=effect")["items"]), 30, "the application published its job")
         job = fleet.job("effect")
-        quick, endless = (fleet.call("POST", f"/v1/jobs/{job}/executions", {"payload": {"n": n, "seconds": seconds}})["executionId"] for n, seconds in ((1, 0.5), (2, 600)))
+        quick, endless = (
+            fleet.call("POST", f"/v1/jobs/{job}/executions", {"payload": {"n": n, "seconds": seconds}})["executionId"]
+            for n, seconds in ((1, 0.5), (2, 600))
+        )
         eventually(lambda: len(fleet.effects()) >= 2, 30, "both have started")
 
         worker.signal(signal.SIGTERM)

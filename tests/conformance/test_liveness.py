@@ -152,8 +152,14 @@ class TestShards:
     async def test_a_shard_whose_owner_shows_no_progress_is_taken(self, store: Store) -> None:
         await self.take(store, "a", ttl=DAY)
 
-        assert await self.take(store, "b", now=START + MINUTE - 1) is None
-        assert await self.take(store, "b", now=START + MINUTE) is not None
+        assert await self.take(store, "b", now=START + MINUTE - 1, ttl=DAY) is None
+        assert await self.take(store, "b", now=START + MINUTE, ttl=DAY) is not None
+
+    async def test_a_lease_beyond_all_sense_is_taken(self, store: Store) -> None:
+        # The store's clock was set back by an hour after "a" took it.
+        await self.take(store, "a", now=START + HOUR)
+
+        assert await self.take(store, "b", now=START, patience=DAY) is not None
 
     async def test_who_read_an_old_epoch_was_too_slow(self, store: Store) -> None:
         old = (await self.lease(store)).epoch
@@ -198,6 +204,17 @@ class TestShards:
 
         assert (await self.lease(store)).owner is None
         assert await self.take(store, "b", now=START) == epoch + 1
+
+    async def test_a_shard_that_is_handed_over_is_free_and_its_owner_still_counts(self, store: Store) -> None:
+        await store.leases.announce_dispatcher("a", START, HOUR)
+        epoch = await self.take(store, "a", ttl=DAY)
+
+        await store.leases.hand_over("b", {5: epoch})
+        assert (await self.lease(store)).owner == "a"
+        await store.leases.hand_over("a", {5: epoch})
+
+        assert (await self.lease(store)).owner is None
+        assert await store.leases.announce_dispatcher("b", START, HOUR) == ["a", "b"]
 
     async def test_live_dispatchers_know_one_another(self, store: Store) -> None:
         assert await store.leases.announce_dispatcher("b", START, MINUTE) == ["b"]

@@ -211,14 +211,12 @@ class World:
                 continue
             version = await self.version(claimed.job_versions[nth])
             error = None if outcome is Outcome.SUCCEEDED else f'{{"message":"{outcome.name.lower()}"}}'
-            verdict = decide.after_attempt(version.spec.retry, outcome, claimed.failures[nth], self.now, 0.5, error=error)
-            # A release goes back to where it stood: due since its own time.
-            retry_at = claimed.due_ats[nth] if outcome is Outcome.RELEASED else verdict.retry_at
+            state, retry_at = self._verdict(version, claimed, nth, outcome)
             report = Finished(
                 id=run_id,
                 lease=claimed.lease,
                 outcome=outcome,
-                state=verdict.state,
+                state=state,
                 started_at=self.now,
                 finished_at=self.now,
                 job_id=version.job_id,
@@ -230,6 +228,19 @@ class World:
             )
             reports.append(replace(report, **changes))
         return reports
+
+    def _verdict(self, version: JobVersion, claimed: Claimed, nth: int, outcome: Outcome) -> tuple[State, Instant | None]:
+        match outcome:
+            case Outcome.SUCCEEDED:
+                return State.SUCCEEDED, None
+            case Outcome.CANCELLED:
+                return State.CANCELLED, None
+            case Outcome.RELEASED:
+                # Back to where it stood: due since its own time.
+                return State.SCHEDULED, claimed.due_ats[nth]
+            case _:
+                verdict = decide.after_failure(version.spec.retry, claimed.failures[nth], self.now, 0.5, error="{}")
+                return verdict.state, verdict.retry_at
 
     async def finish(
         self, worker: int, claimed: Claimed, outcome: Outcome = Outcome.SUCCEEDED, only: Iterable[ExecutionId] | None = None, **changes: Any

@@ -22,7 +22,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def _commands() -> list[str]:
     """The lines after `$ ` in console blocks, with their continuations."""
-    blocks = re.findall(r"```console\n(.*?)```", README, re.S)
+    blocks = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
     joined = "".join(blocks).replace("\\\n", " ")
     return [line.removeprefix("$ ") for line in joined.splitlines() if line.startswith("$ ")]
 
@@ -34,11 +34,15 @@ def test_a_newcomer_clones_types_make_up_and_has_a_success_within_a_minute(tmp_p
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
     up, curl, listing, cron = _commands()
     port = _free_port()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("DULY_", "VIRTUAL_ENV", "PYTHONPATH"))} | {"DULY_PORT": str(port)}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("DULY_", "VIRTUAL_ENV", "PYTHONPATH"))} | {
+        "DULY_PORT": str(port)
+    }
     began = time.monotonic()
 
     with (tmp_path / "up.log").open("w+") as log:
-        server = subprocess.Popen(["bash", "-c", up], cwd=clone, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        server = subprocess.Popen(
+            ["bash", "-c", up], cwd=clone, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
         try:
             _until(lambda: _listens(port) and (clone / ".duly" / "admin.key").exists(), server, tmp_path / "up.log", 240)
             created = _shell(curl.replace("3859", str(port)), clone, environment)
@@ -55,9 +59,9 @@ def test_a_newcomer_clones_types_make_up_and_has_a_success_within_a_minute(tmp_p
 
 
 async def test_the_python_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    [code] = re.findall(r"```python\n(.*?)```", README, re.S)
+    [code] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names: dict[str, Any] = {"__name__": "shop"}
-    exec(compile(code, "README.md", "exec"), names)  # noqa: S102 (our own document)
+    exec(compile(code, "README.md", "exec"), names)
 
     attempt = attempt_of("nightly_report")
     attempt.version.spec.payload  # noqa: B018 (a plain fire has no payload of its own)
@@ -75,7 +79,8 @@ def _shell(command: str, directory: Path, environment: dict[str, str]) -> str:
 def _until(true: Any, server: subprocess.Popen[bytes], log: Path, timeout: float) -> None:
     end = time.monotonic() + timeout
     while not true():
-        assert server.poll() is None and time.monotonic() < end, log.read_text()
+        assert server.poll() is None, log.read_text()
+        assert time.monotonic() < end, log.read_text()
         time.sleep(0.2)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import os
+import queue
 import select
 import signal
 import subprocess
@@ -76,7 +77,8 @@ async def test_a_failure_in_a_thread_reaches_the_worker() -> None:
     await handler.close()
 
 
-async def test_a_cancelled_thread_is_told_and_not_waited_for() -> None:
+async def test_a_cancelled_thread_is_told_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duly.executors.python.SPARE_THREADS", 0)
     started, release = threading.Event(), threading.Event()
     seen: list[bool] = []
 
@@ -101,6 +103,33 @@ async def test_a_cancelled_thread_is_told_and_not_waited_for() -> None:
         if thread.name.startswith("duly-thread"):
             await asyncio.to_thread(thread.join)
     assert seen == [True]  # the one that waited for the thread never started
+
+
+async def test_stuck_threads_do_not_starve_healthy_jobs() -> None:
+    release = threading.Event()
+    started: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def call(attempt: Attempt) -> str:
+        if attempt.payload == "stuck":
+            started.put(None)
+            release.wait(10)
+        return "done"
+
+    handler = one_handler(ExecutorKind.THREAD, call, threads=2)
+    stuck = [asyncio.create_task(handler.run(python("it", payload="stuck"))) for _ in range(2)]
+    for _ in stuck:
+        await asyncio.to_thread(started.get)
+    for task in stuck:
+        task.cancel()
+    await asyncio.wait(stuck)
+
+    async with asyncio.timeout(5):
+        healthy = await asyncio.gather(*(handler.run(python("it")) for _ in range(2)))
+
+    assert healthy == ["done", "done"]
+    release.set()
+    assert handler.close is not None
+    await handler.close()
 
 
 def test_a_process_handler_needs_a_pool() -> None:

@@ -83,7 +83,9 @@ class World:
 
     def dispatcher(self, name: str = "d1") -> Dispatcher:
         ownership = Ownership(name, self.store.leases, self.clock, OwnershipSettings())
-        return Dispatcher(ownership, self.store.schedules, self.store.definitions, MemoryHotIndex(), self.transport, self.clock, DispatcherSettings())
+        return Dispatcher(
+            ownership, self.store.schedules, self.store.definitions, MemoryHotIndex(), self.transport, self.clock, DispatcherSettings()
+        )
 
     def sweeper(self) -> Sweeper:
         return Sweeper(self.store.losses, SweeperSettings())
@@ -93,7 +95,9 @@ class World:
         number = await self.store.liveness.register("w", WorkerAbout("default"), self.clock.now(), life.ttl)
         heartbeat = Heartbeat(number, self.clock, life, self.clock.boottime())
         chosen = WorkerSettings(name="w", look_for_routes_every=-1, look_for_work_every=-1, **settings)
-        return Worker(chosen, heartbeat, self.store.ready, self.store.outcomes, self.store.definitions, self.registry, self.clock, self.entropy)
+        return Worker(
+            chosen, heartbeat, self.store.ready, self.store.outcomes, self.store.definitions, self.registry, self.clock, self.entropy
+        )
 
 
 @pytest.fixture
@@ -103,7 +107,9 @@ async def world() -> AsyncIterator[World]:
     store, clock, transport = store_on(engine), HandClock(), Bell()
     entropy = random.Random(7).getrandbits
     jobs = Jobs(store.definitions, clock, entropy, transport)
-    yield World(store, clock, entropy, transport, jobs, Executions(jobs, store.intake, store.cancels, store.insights, clock, entropy, transport))
+    yield World(
+        store, clock, entropy, transport, jobs, Executions(jobs, store.intake, store.cancels, store.insights, clock, entropy, transport)
+    )
     await store.health.close()
 
 

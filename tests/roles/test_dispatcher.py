@@ -161,7 +161,9 @@ async def test_a_new_version_keeps_the_next_fire_of_an_unchanged_schedule(world:
     world.clock.turn(60)
 
     spec = (await world.jobs.show(ACTOR, job.id)).version.spec
-    after = await world.jobs.change_spec(ACTOR, job, type(spec)(name="job", timing=spec.timing, target=spec.target, payload="1"), world.clock.now())
+    after = await world.jobs.change_spec(
+        ACTOR, job, type(spec)(name="job", timing=spec.timing, target=spec.target, payload="1"), world.clock.now()
+    )
 
     assert after.next_fire_at == job.next_fire_at == from_rfc3339("2026-03-01T13:00:00Z")
     assert after.version.version == 2

@@ -14,7 +14,9 @@ async def test_a_change_against_an_old_reading_still_fires_on_its_own_schedule(w
     yearly = (await world.create(name="other", schedule="0 0 1 1 *")).version.spec.timing
     await world.jobs.change_spec(ACTOR, hourly, type(spec)(name="job", timing=yearly, target=spec.target), world.clock.now())
 
-    after = await world.jobs.change_spec(ACTOR, hourly, type(spec)(name="job", timing=spec.timing, target=spec.target, payload="1"), world.clock.now())
+    after = await world.jobs.change_spec(
+        ACTOR, hourly, type(spec)(name="job", timing=spec.timing, target=spec.target, payload="1"), world.clock.now()
+    )
 
     assert after.next_fire_at == world.clock.now() + HOUR
 
@@ -33,7 +35,12 @@ async def test_a_resume_that_meets_a_change_waits_for_the_new_schedule(world: Wo
             if not self.changed:
                 self.changed = True
                 world.jobs._store = real
-                await world.jobs.change_spec(ACTOR, await world.jobs.show(ACTOR, job.id), type(spec)(name="job", timing=every_minute, target=spec.target), world.clock.now())
+                await world.jobs.change_spec(
+                    ACTOR,
+                    await world.jobs.show(ACTOR, job.id),
+                    type(spec)(name="job", timing=every_minute, target=spec.target),
+                    world.clock.now(),
+                )
                 world.jobs._store = self  # type: ignore[assignment]
             return await real.set_state(*args)
 
@@ -44,4 +51,3 @@ async def test_a_resume_that_meets_a_change_waits_for_the_new_schedule(world: Wo
     resumed = await world.jobs.resume(ACTOR, job.id)
 
     assert resumed.next_fire_at == world.clock.now() + HOUR // 60
-

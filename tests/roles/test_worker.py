@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 from duly.domain.errors import Unavailable
@@ -40,7 +41,11 @@ async def test_a_failure_waits_for_its_retry_and_then_succeeds(world: World) -> 
 
     await run_until_idle(worker, world.clock)
     waiting = await world.show(id)
-    assert (waiting.state, waiting.last_outcome, waiting.next_attempt_at) == (State.SCHEDULED, Outcome.FAILED, world.clock.now() + 1_000_000)
+    assert (waiting.state, waiting.last_outcome, waiting.next_attempt_at) == (
+        State.SCHEDULED,
+        Outcome.FAILED,
+        world.clock.now() + 1_000_000,
+    )
     assert '"type":"ValueError"' in str(waiting.error)
 
     for seconds in (1, 2):
@@ -49,7 +54,11 @@ async def test_a_failure_waits_for_its_retry_and_then_succeeds(world: World) -> 
         await run_until_idle(worker, world.clock)
     done = await world.show(id)
     assert (done.state, done.attempt, done.result) == (State.SUCCEEDED, 3, "3")
-    assert [attempt.outcome for attempt in await world.executions.attempts(ACTOR, id)] == [Outcome.FAILED, Outcome.FAILED, Outcome.SUCCEEDED]
+    assert [attempt.outcome for attempt in await world.executions.attempts(ACTOR, id)] == [
+        Outcome.FAILED,
+        Outcome.FAILED,
+        Outcome.SUCCEEDED,
+    ]
 
 
 async def test_a_retry_does_not_start_before_its_time(world: World) -> None:
@@ -316,10 +325,8 @@ async def test_a_claim_whose_answer_was_lost_is_adopted(world: World) -> None:
     worker = await world.worker()
     worker._ready = _LosesClaim(world.store.ready)
 
-    try:
+    with contextlib.suppress(Unavailable):
         await worker.step(world.clock.now())
-    except Unavailable:
-        pass
     await run_until_idle(worker, world.clock)
 
     assert {(await world.show(id)).state for id in ids} == {State.SUCCEEDED}

@@ -262,7 +262,10 @@ async def test_the_last_lines_of_a_handler_are_kept(world: World) -> None:
         assert [line.message for _, _, line in await world.executions.logs(ACTOR, id, None, 0, 10)] == ["first", "last"]
 
 
-@pytest.mark.parametrize("fields", [{"file": "caf\udce9.txt"}, {"bad\x00key": "a\x00b"}, {"deep": [{"x": float("nan")}]}, {"what": object()}, {"big": "x" * 100_000}])
+@pytest.mark.parametrize(
+    "fields",
+    [{"file": "caf\udce9.txt"}, {"bad\x00key": "a\x00b"}, {"deep": [{"x": float("nan")}]}, {"what": object()}, {"big": "x" * 100_000}],
+)
 async def test_a_strange_log_line_never_stops_a_worker(world: World, fields: dict[str, Any]) -> None:
     async def talks(attempt: Attempt) -> None:
         attempt.log("info", "look", fields)

@@ -12,12 +12,13 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from duly import App, Conflict, Context, Invalid, Retry, current
+from duly import App, Context, Invalid, Retry, current
 from duly.domain.job import JobType, Priority
 from duly.domain.lifecycle import JobState, State
 from duly.domain.retry import Backoff
 from duly.ports.handlers import ExecutorKind, Failure
 from duly.ports.store import ExecutionFilter
+from duly.sdk.app import ARCHIVED
 from tests.executors.attempts import python as attempt_of
 
 
@@ -26,6 +27,19 @@ async def app(tmp_path: Path) -> AsyncIterator[App]:
     made = App("shop", store=f"sqlite:///{tmp_path / 'app.db'}")
     yield made
     await made.close()
+
+
+def test_an_application_needs_a_name() -> None:
+    with pytest.raises(TypeError, match="name"):
+        App()  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("name", ["", "two words", "_private", "x" * 129, "line\n"])
+def test_the_name_of_an_application_follows_the_rule_of_job_names(name: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        App(name)
+
+    assert (refused.value.code, refused.value.field) == ("DULY-E118", "name")
 
 
 def test_a_job_stays_a_plain_function(app: App) -> None:
@@ -39,7 +53,16 @@ def test_a_job_stays_a_plain_function(app: App) -> None:
 
 
 def test_options_become_the_definition(app: App) -> None:
-    @app.job(cron="30 2 * * *", tz="Europe/Berlin", overlap="queue_one", catch_up="none", retry=Retry(5, backoff="linear"), timeout="10m", priority="high", pool="etl")
+    @app.job(
+        cron="30 2 * * *",
+        tz="Europe/Berlin",
+        overlap="queue_one",
+        catch_up="none",
+        retry=Retry(5, backoff="linear"),
+        timeout="10m",
+        priority="high",
+        pool="etl",
+    )
     async def nightly_report(ctx: Context, region: str = "eu") -> None:
         """Builds the report."""
 
@@ -59,7 +82,7 @@ def test_options_become_the_definition(app: App) -> None:
         ({"every": "often"}, "DULY-E104", "15m"),
         ({"cron": "* * * * *", "every": "5m"}, "DULY-E118", "contradict"),
         ({"overlap": "sometimes"}, "DULY-E118", "queue_one"),
-        ({"at": datetime(2026, 1, 1)}, "DULY-E105", "zone"),  # noqa: DTZ001 (that is the mistake)
+        ({"at": datetime(2026, 1, 1)}, "DULY-E105", "zone"),
         ({"every": "5m", "tz": "Europe/Berlin"}, "DULY-E118", "tz"),
         ({"retry": 0}, "DULY-E106", "between 1 and"),
         ({"executor": "loop"}, "DULY-E118", "executor"),
@@ -121,7 +144,9 @@ async def test_typed_arguments_arrive_as_they_were_declared(app: App) -> None:
 
     order = Order(UUID(int=7), date(2026, 3, 1))
     when = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    payload = msgspec.json.decode(ship.arguments.to_payload((), {"parcel": Parcel(1.5, "Rome"), "order": order, "when": when, "tags": {"a"}}))
+    payload = msgspec.json.decode(
+        ship.arguments.to_payload((), {"parcel": Parcel(1.5, "Rome"), "order": order, "when": when, "tags": {"a"}})
+    )
     await app.calls()["ship"].call(attempt_of("ship", payload=payload))
 
     assert seen == [Parcel(1.5, "Rome"), order, when, {"a"}, 1, True]
@@ -171,7 +196,13 @@ async def test_enqueue_writes_one_execution_for_each_call(app: App) -> None:
 
     connection = await app.connection()
     shown = {f"run_{execution.id.hex}": execution for execution in await connection.executions.find(ExecutionFilter(1))}
-    assert [shown[id].state for id in (now, later, at, *many)] == [State.PENDING, State.SCHEDULED, State.SCHEDULED, State.PENDING, State.PENDING]
+    assert [shown[id].state for id in (now, later, at, *many)] == [
+        State.PENDING,
+        State.SCHEDULED,
+        State.SCHEDULED,
+        State.PENDING,
+        State.PENDING,
+    ]
     assert shown[many[1]].payload == '{"n":5}'
 
 
@@ -210,11 +241,61 @@ async def test_a_job_that_is_gone_from_the_code_is_archived_and_others_are_left_
     await after.publish()
 
     connection = await after.connection()
-    states = {name: (await connection.jobs.show(connection.actor, job.id)).state for name, job in published.items()}
-    assert states == {"kept": JobState.ACTIVE, "gone": JobState.CANCELLED, "bill": JobState.ACTIVE}
-    with pytest.raises(Conflict):
-        await connection.executions.enqueue(connection.actor, published["gone"].id, [])
+    now = {name: await connection.jobs.show(connection.actor, job.id) for name, job in published.items()}
+    assert {name: job.state for name, job in now.items()} == {"kept": JobState.ACTIVE, "gone": JobState.PAUSED, "bill": JobState.ACTIVE}
+    assert now["gone"].pause_reason == ARCHIVED == "archived: no longer declared in the code"
     for app in (before, after, other):
+        await app.close()
+
+
+async def test_archiving_leaves_what_is_not_active_as_it_is(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'app.db'}"
+    before, after = App("shop", store=store), App("shop", store=store)
+    for name in ("paused", "cancelled"):
+        before.job(cron="0 3 * * *", name=name)(_nothing)
+    published = await before.publish()
+    connection = await before.connection()
+    await connection.jobs.pause(connection.actor, published["paused"].id, "moving")
+    await connection.jobs.cancel(connection.actor, published["cancelled"].id)
+
+    await after.publish()
+
+    now = {name: await connection.jobs.show(connection.actor, job.id) for name, job in published.items()}
+    assert (now["paused"].state, now["paused"].pause_reason) == (JobState.PAUSED, "moving")
+    assert now["cancelled"].state is JobState.CANCELLED
+    await before.close()
+    await after.close()
+
+
+async def test_an_old_release_that_restarts_during_a_roll_out_does_no_lasting_harm(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'app.db'}"
+    old, new = App("shop", store=store), App("shop", store=store)
+    new.job(cron="0 3 * * *", name="nightly")(_nothing)
+    job = (await new.publish())["nightly"]
+    await old.publish()
+
+    again = (await new.publish())["nightly"]
+
+    assert (again.id, again.state, again.pause_reason) == (job.id, JobState.ACTIVE, None)
+    assert again.next_fire_at is not None
+    await old.close()
+    await new.close()
+
+
+async def test_an_archived_job_comes_back_changed_and_under_its_id(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'app.db'}"
+    first, without, second = (App("shop", store=store) for _ in range(3))
+    first.job(cron="0 3 * * *", name="nightly")(_nothing)
+    job = (await first.publish())["nightly"]
+    await without.publish()
+
+    second.job(every="1h", name="nightly")(_nothing)
+    again = (await second.publish())["nightly"]
+
+    assert (again.id, again.state, again.version.version) == (job.id, JobState.ACTIVE, 2)
+    assert again.next_fire_at is not None
+    assert again.next_fire_at % 3_600_000_000 == 0
+    for app in (first, without, second):
         await app.close()
 
 
@@ -236,7 +317,12 @@ def test_callers_without_a_loop_have_the_same_names(tmp_path: Path) -> None:
     @app.job
     def work(n: int) -> None: ...
 
-    ids = [app.sync.work.enqueue(1), app.sync.work.enqueue_in("5m", n=2), app.sync.work.enqueue_at(datetime.now(UTC), 3), *app.sync.work.enqueue_many([{"n": 4}])]
+    ids = [
+        app.sync.work.enqueue(1),
+        app.sync.work.enqueue_in("5m", n=2),
+        app.sync.work.enqueue_at(datetime.now(UTC), 3),
+        *app.sync.work.enqueue_many([{"n": 4}]),
+    ]
 
     assert len({id for id in ids if id.startswith("run_")}) == 4
     with pytest.raises(AttributeError, match="declares no job"):
@@ -250,4 +336,3 @@ def test_current_works_inside_a_handler_only() -> None:
 
 
 def _nothing() -> None: ...
-

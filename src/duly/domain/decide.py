@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from json import dumps
-from typing import assert_never
 
 from duly.domain.catchup import plan_fires
 from duly.domain.execution import Advance, DueSchedule, Fire, Lost, Verdict
 from duly.domain.ids import fire_id
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import JobVersion
-from duly.domain.lifecycle import Outcome, SkipReason, State
+from duly.domain.lifecycle import SkipReason, State
 from duly.domain.retry import RetryPolicy, delay_before_retry
 from duly.domain.schedule import next_fire
 
@@ -87,23 +86,11 @@ def fires(due: Sequence[DueSchedule], versions: Mapping[int, JobVersion], now: I
     return Firing(advances, made)
 
 
-def after_attempt(policy: RetryPolicy, outcome: Outcome, failures: int, now: Instant, chance: float, *, error: str | None, retry: bool = True) -> Verdict:
-    """What becomes of an execution whose attempt ended without success. `failures` does not count this attempt yet."""
-    match outcome:
-        case Outcome.FAILED | Outcome.TIMED_OUT:
-            if retry and failures + 1 < policy.max_attempts:
-                return Verdict(State.SCHEDULED, now + delay_before_retry(policy, failures + 1, chance), error)
-            return Verdict(State.DEAD, None, error)
-        case Outcome.RELEASED:
-            return Verdict(State.SCHEDULED, now, error)
-        case Outcome.CANCELLED:
-            return Verdict(State.CANCELLED, None, error)
-        case Outcome.SUCCEEDED:
-            return Verdict(State.SUCCEEDED, None, None)
-        case Outcome.WORKER_LOST:
-            raise ValueError("a loss is decided by after_loss, from what the store knows")
-        case _:
-            assert_never(outcome)
+def after_failure(policy: RetryPolicy, failures: int, now: Instant, chance: float, *, error: str, retry: bool = True) -> Verdict:
+    """What becomes of an execution whose attempt failed or timed out. `failures` does not count this attempt yet."""
+    if retry and failures + 1 < policy.max_attempts:
+        return Verdict(State.SCHEDULED, now + delay_before_retry(policy, failures + 1, chance), error)
+    return Verdict(State.DEAD, None, error)
 
 
 def after_loss(lost: Lost, policy: RetryPolicy, now: Instant) -> Verdict:

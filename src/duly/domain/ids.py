@@ -92,5 +92,7 @@ def parse_execution_id(text: str) -> ExecutionId:
 def _parse(text: str, prefix: str, field: str) -> UUID:
     digits = text.removeprefix(prefix)
     if len(text) != 32 + len(prefix) or _DIGITS.fullmatch(digits) is None:
-        raise Invalid("DULY-E111", f"{text[:60]!r} is not an id.", field=field, hint=f"Ids look like {prefix}0198c2…, with 32 hexadecimal digits.")
+        raise Invalid(
+            "DULY-E111", f"{text[:60]!r} is not an id.", field=field, hint=f"Ids look like {prefix}0198c2…, with 32 hexadecimal digits."
+        )
     return UUID(hex=digits)

@@ -44,7 +44,7 @@ def from_rfc3339(text: str) -> Instant:
     """Parse RFC 3339 with an offset. Raises ValueError for anything else, local times included."""
     if len(text) > 40 or "T" not in text.upper():
         raise ValueError("expected a time such as 2026-03-08T07:00:00Z")
-    moment = datetime.fromisoformat(text.upper().replace("Z", "+00:00"))
+    moment = datetime.fromisoformat(text.upper())
     if moment.tzinfo is None:
         raise ValueError("the time needs an offset, such as Z or +02:00")
     return from_datetime(moment)

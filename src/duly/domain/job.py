@@ -189,13 +189,17 @@ def schedule_of(timing: Timing, job_id: UUID) -> Schedule | None:
             return CronSchedule(cron=cron, zone=timing.zone, gap=timing.dst_gap, overlap=timing.dst_overlap, start_at=start, end_at=end)
         case JobType.INTERVAL:
             if timing.every is None or timing.anchor is None:
-                raise Invalid("DULY-E104", "an INTERVAL job needs an interval.", field="intervalSec", hint='For example "intervalSec": 900.')
+                raise Invalid(
+                    "DULY-E104", "an INTERVAL job needs an interval.", field="intervalSec", hint='For example "intervalSec": 900.'
+                )
             if timing.every < SHORTEST_INTERVAL:
                 raise Invalid("DULY-E104", "an interval is at least one second.", field="intervalSec")
             return IntervalSchedule(every=timing.every, anchor=timing.anchor, start_at=start, end_at=end)
         case JobType.ONE_TIME | JobType.DELAYED:
             if timing.run_at is None:
-                raise Invalid("DULY-E105", "needs the time at which it runs.", field="runAt", hint='For example "runAt": "2026-12-01T09:00:00Z".')
+                raise Invalid(
+                    "DULY-E105", "needs the time at which it runs.", field="runAt", hint='For example "runAt": "2026-12-01T09:00:00Z".'
+                )
             if not 0 <= timing.run_at <= LATEST:
                 raise Invalid("DULY-E105", "is out of range.", field="runAt", hint="Times lie between 1970 and 9999.")
             return OneTimeSchedule(at=timing.run_at)
@@ -213,20 +217,31 @@ def _parsed(text: str, seconds: bool, hash_key: str) -> Cron:
 def check_spec(spec: JobSpec) -> None:
     """Refuse what cannot be a job: bad names, labels, targets, bounds. The schedule is checked by `schedule_of`."""
     if not NAME.match(spec.name):
-        raise Invalid("DULY-E114", f"{spec.name[:40]!r} is not a job name.", field="name", hint="1 to 128 letters, digits and . _ : / @ -, starting with a letter or digit.")
+        raise Invalid(
+            "DULY-E114",
+            f"{spec.name[:40]!r} is not a job name.",
+            field="name",
+            hint="1 to 128 letters, digits and . _ : / @ -, starting with a letter or digit.",
+        )
     target = spec.target
     if not POOL.match(target.pool):
-        raise Invalid("DULY-E114", f"{target.pool[:40]!r} is not a pool name.", field="target.pool", hint="1 to 64 letters, digits and . _ -")
+        raise Invalid(
+            "DULY-E114", f"{target.pool[:40]!r} is not a pool name.", field="target.pool", hint="1 to 64 letters, digits and . _ -"
+        )
     chosen = [name for name in ("handler", "http", "shell") if getattr(target, name) is not None]
     if len(chosen) != 1:
         raise Invalid("DULY-E106", "needs exactly one of handler, http and shell.", field="target")
     if target.handler is not None and not NAME.match(target.handler):
         raise Invalid("DULY-E114", f"{target.handler[:40]!r} is not a handler name.", field="target.handler")
     if target.handler in (SHELL_HANDLER, HTTP_HANDLER):
-        raise Invalid("DULY-E106", f"{target.handler!r} is reserved.", field="target.handler", hint='Use "shell": [...] or "http": {...} instead.')
+        raise Invalid(
+            "DULY-E106", f"{target.handler!r} is reserved.", field="target.handler", hint='Use "shell": [...] or "http": {...} instead.'
+        )
     for key, value in target.requires.items():
         if not LABEL.match(key) or (value and not LABEL.match(value)):
-            raise Invalid("DULY-E114", f"{key[:40]!r} is not a label.", field="target.requires", hint='For example {"region": "eu", "gpu": ""}.')
+            raise Invalid(
+                "DULY-E114", f"{key[:40]!r} is not a label.", field="target.requires", hint='For example {"region": "eu", "gpu": ""}.'
+            )
     if len(target.requires) > 16:
         raise Invalid("DULY-E106", "at most 16 labels.", field="target.requires")
     if spec.timeout is not None and not 0 < spec.timeout <= LONGEST_TIMEOUT:

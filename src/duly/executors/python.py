@@ -11,13 +11,18 @@ from typing import Any, assert_never
 from duly.executors.processes import ProcessPool
 from duly.ports.handlers import Attempt, ExecutorKind, Handler, PythonCall
 
+# A thread that outlives its deadline keeps its place in the pool while its worker's slot is free again. The pool may grow by
+# this many, so that stuck functions do not starve healthy ones; a thread is made only when none is idle.
+SPARE_THREADS = 512
+
 
 def python_handlers(calls: Mapping[str, PythonCall], *, threads: int, processes: ProcessPool | None) -> list[Handler]:
     """A handler for every call. Closing any of them closes the threads and processes that they share.
 
     Raises ValueError when a call wants a process and there is no pool.
     """
-    pool = ThreadPoolExecutor(threads, "duly-thread") if any(call.kind is ExecutorKind.THREAD for call in calls.values()) else None
+    threaded = any(call.kind is ExecutorKind.THREAD for call in calls.values())
+    pool = ThreadPoolExecutor(threads + SPARE_THREADS, "duly-thread") if threaded else None
     handlers: list[Handler] = []
     for name, call in calls.items():
         match call.kind:

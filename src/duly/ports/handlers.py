@@ -15,7 +15,6 @@ from duly.domain.instants import Instant, Micros, to_rfc3339
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import Outcome
 
-
 MOST_LOG_LINES = 10_000
 LONGEST_LOG_LINE = 16_384
 
@@ -84,7 +83,9 @@ class Attempt:
         if self.logs is None:
             self.logs = []
         if len(self.logs) < MOST_LOG_LINES:
-            self.logs.append(LogLine(self.clock(), level, storable(message)[:LONGEST_LOG_LINE], _storable_fields(fields) if fields else fields))
+            self.logs.append(
+                LogLine(self.clock(), level, storable(message)[:LONGEST_LOG_LINE], _storable_fields(fields) if fields else fields)
+            )
         elif len(self.logs) == MOST_LOG_LINES:
             self.logs.append(LogLine(self.clock(), "warning", f"more than {MOST_LOG_LINES:,} lines: the rest is not kept", {}))
 
@@ -125,7 +126,9 @@ class Failure(Exception):
     attempt (a traceback, the end of what a command printed).
     """
 
-    def __init__(self, message: str, *, type: str = "Failure", retry: bool = True, retry_after: Micros | None = None, detail: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, type: str = "Failure", retry: bool = True, retry_after: Micros | None = None, detail: str | None = None
+    ) -> None:
         super().__init__(message)
         self.type = type
         self.retry = retry

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from duly.domain.access import DEFAULT_TENANT
+from duly.domain.decide import Firing
 from duly.domain.execution import (
     Attempt,
     Claimed,
@@ -19,8 +21,6 @@ from duly.domain.execution import (
     Verdict,
     WorkerId,
 )
-from duly.domain.access import DEFAULT_TENANT
-from duly.domain.decide import Firing
 from duly.domain.fairness import Ask, Work
 from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant, Micros
@@ -99,16 +99,25 @@ class Definitions(Protocol):
     async def jobs(self, wanted: JobFilter) -> list[Job]:
         """Newest first."""
 
-    async def new_version(self, tenant: int, id: JobId, spec: JobSpec, reschedule: Reschedule | None, expected: int | None, now: Instant) -> bool:
+    async def new_version(
+        self, tenant: int, id: JobId, spec: JobSpec, reschedule: Reschedule | None, expected: int | None, now: Instant
+    ) -> bool:
         """Give the job a new current version; its schedule keeps its next fire unless it is rescheduled. A paused job stays paused.
 
         False when `expected` is not the current version number (somebody was faster). Raises as `create_jobs` for a taken name.
         """
 
     async def set_state(
-        self, tenant: int, id: JobId, state: JobState, next_fire_at: Instant | None, reason: str | None, now: Instant, expected: int | None = None
+        self,
+        tenant: int,
+        id: JobId,
+        state: JobState,
+        next_fire_at: Instant | None,
+        reason: str | None,
+        now: Instant,
+        expected: int | None = None,
     ) -> bool:
-        """Pause, resume (with the next fire to wait for) or cancel. After it returns, no fire later than now is made by a paused or cancelled job.
+        """Pause, resume (with the next fire to wait for) or cancel. Once it returns, a paused or cancelled job makes no fire later than now.
 
         False when the job is not there, is cancelled already, or has another version number than `expected`: read it again.
         """
@@ -123,7 +132,9 @@ class Intake(Protocol):
     async def enqueue(self, executions: Sequence[NewExecution], now: Instant) -> int:
         """Write headers, and make ready what is due. Idempotent by id; returns how many were new."""
 
-    async def enqueue_once(self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant) -> list[ExecutionId]:
+    async def enqueue_once(
+        self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant
+    ) -> list[ExecutionId]:
         """The same under an idempotency key: the ids of the first call with it. Raises Conflict (DULY-E207) for another body."""
 
 

@@ -76,7 +76,9 @@ class Dispatcher:
             routes = sorted({fire.route for fire in firing.fires if fire.skip is None})
             if report.fired > report.skipped:
                 await self._transport.announce(routes)
-            await self._hot_index.add([advance.next_at for advance in firing.advances if advance.next_at is not None and advance.next_at < now + 60 * SECOND])
+            await self._hot_index.add(
+                [advance.next_at for advance in firing.advances if advance.next_at is not None and advance.next_at < now + 60 * SECOND]
+            )
         # What nobody here can read stays due; it must not keep us from resting.
         return fired, any(item.version in self._versions for item in due)
 

@@ -27,7 +27,9 @@ class Hydrator:
 
     name = "hydrator"
 
-    def __init__(self, ownership: Ownership, schedules: Schedules, hot_index: HotIndex, transport: Transport, settings: HydratorSettings) -> None:
+    def __init__(
+        self, ownership: Ownership, schedules: Schedules, hot_index: HotIndex, transport: Transport, settings: HydratorSettings
+    ) -> None:
         self._ownership = ownership
         self._schedules = schedules
         self._hot_index = hot_index

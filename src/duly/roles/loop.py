@@ -40,7 +40,9 @@ class Role(Protocol):
         """Do what is due now."""
 
 
-async def run(role: Role, clock: Clock, stop: asyncio.Event, entropy: Entropy, wait: Callable[[float], Awaitable[object]] | None = None) -> None:
+async def run(
+    role: Role, clock: Clock, stop: asyncio.Event, entropy: Entropy, wait: Callable[[float], Awaitable[object]] | None = None
+) -> None:
     """Step the role until `stop` is set. `wait(seconds)` may return earlier when there is something to do."""
     backoff = 0.0
     while not stop.is_set():

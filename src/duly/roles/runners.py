@@ -124,7 +124,9 @@ class Runners:
             result = await plan.run(attempt)
             encoded = None if result is None else _encode(result).decode()
             if encoded is not None and len(encoded) > LARGEST_RESULT:
-                raise Failure(f"the result has {len(encoded):,} characters; at most {LARGEST_RESULT:,} are kept", type="ResultTooLarge", retry=False)
+                raise Failure(
+                    f"the result has {len(encoded):,} characters; at most {LARGEST_RESULT:,} are kept", type="ResultTooLarge", retry=False
+                )
             self._end(attempt, plan, Outcome.SUCCEEDED, State.SUCCEEDED, result=encoded)
             if me.cancelling():
                 # A cancel came while the handler returned: it was too late for this one, and must not reach the next.
@@ -161,7 +163,14 @@ class Runners:
                 pass
 
     def _end_failed(
-        self, attempt: Attempt, plan: Plan, kind: str, message: str, detail: str | None, failure: Failure | None = None, outcome: Outcome = Outcome.FAILED
+        self,
+        attempt: Attempt,
+        plan: Plan,
+        kind: str,
+        message: str,
+        detail: str | None,
+        failure: Failure | None = None,
+        outcome: Outcome = Outcome.FAILED,
     ) -> None:
         told = {"type": kind, "message": storable(message)[:4096]}
         if detail:
@@ -169,7 +178,7 @@ class Runners:
         error = _encode(told).decode()
         now = self._clock.now()
         chance = self._entropy(53) / (1 << 53)
-        verdict = decide.after_attempt(plan.version.spec.retry, outcome, attempt.failures, now, chance, error=error, retry=failure is None or failure.retry)
+        verdict = decide.after_failure(plan.version.spec.retry, attempt.failures, now, chance, error=error, retry=failure is None or failure.retry)
         retry_at = verdict.retry_at
         if retry_at is not None and failure is not None and failure.retry_after is not None:
             retry_at = now + failure.retry_after
@@ -190,7 +199,20 @@ class Runners:
             self._logs.ended(attempt)
         started, finished = attempt.started_at, self._clock.now()
         self.done.append(
-            Finished(attempt.id, attempt.fence, outcome, state, started, finished, plan.job_id, plan.shard, attempt.holds_place, result, error, retry_at)
+            Finished(
+                attempt.id,
+                attempt.fence,
+                outcome,
+                state,
+                started,
+                finished,
+                plan.job_id,
+                plan.shard,
+                attempt.holds_place,
+                result,
+                error,
+                retry_at,
+            )
         )
         self._wake.set()
 

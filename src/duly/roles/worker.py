@@ -112,7 +112,9 @@ class Worker:
         # Taken before the logs are sent: what ends meanwhile is reported in the next step, after its own last lines.
         done, self._runners.done = self._runners.done, []
         try:
-            await self._logs.send(self._id, [running.attempt for running in self._runners.running.values() if running.attempt.logs is not None])
+            await self._logs.send(
+                self._id, [running.attempt for running in self._runners.running.values() if running.attempt.logs is not None]
+            )
         except BaseException:
             self._runners.done = done + self._runners.done
             raise
@@ -225,7 +227,16 @@ class Worker:
     async def _take_in(self, claimed: Claimed) -> None:
         plans = await self._plans.of(claimed.job_versions)
         lease, clock, name = claimed.lease, self._clock.now, self.settings.name
-        rows = zip(claimed.ids, claimed.attempts, claimed.failures, claimed.job_versions, claimed.due_ats, claimed.holds_place, claimed.payloads, strict=True)
+        rows = zip(
+            claimed.ids,
+            claimed.attempts,
+            claimed.failures,
+            claimed.job_versions,
+            claimed.due_ats,
+            claimed.holds_place,
+            claimed.payloads,
+            strict=True,
+        )
         readable: list[tuple[Attempt, Plan]] = []
         for id, attempt, failures, number, due_at, holds_place, payload in rows:
             plan = plans.get(number)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
@@ -16,7 +17,7 @@ from duly.domain.durations import parse_duration
 from duly.domain.errors import Conflict, Invalid
 from duly.domain.ids import execution_text, new_id
 from duly.domain.instants import Instant, Micros, from_datetime
-from duly.domain.job import Job, JobSpec, JobType, Priority, Target, Timing, check_spec, schedule_of
+from duly.domain.job import NAME, Job, JobSpec, JobType, Priority, Target, Timing, check_spec, schedule_of
 from duly.domain.lifecycle import JobState
 from duly.domain.overlap import Overlap, OverlapPolicy
 from duly.domain.retry import RetryPolicy
@@ -34,6 +35,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 E = TypeVar("E", OverlapPolicy, CatchUpPolicy, Priority, DstGap, DstOverlap)
 
+# Why a job is paused that its application no longer declares. A pause for exactly this reason is ours to end.
+ARCHIVED = "archived: no longer declared in the code"
+
 
 @dataclass(frozen=True, slots=True)
 class Connection:
@@ -44,7 +48,18 @@ class Connection:
     actor: Actor
     clock: Clock
     entropy: Entropy
-    close: Callable[[], Any]
+    close: Callable[[], Awaitable[None]]
+    # Lets go of what the connection holds when its event loop has ended, so that nothing can be awaited on it.
+    abandon: Callable[[], None]
+
+
+@dataclass(slots=True)
+class _Link:
+    """What one event loop has of the store: the connection, perhaps still being made, and the jobs that were published on it."""
+
+    connecting: asyncio.Future[Connection]
+    published: dict[str, Job] = field(default_factory=dict)
+    publishing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class JobOptions(TypedDict, total=False):
@@ -73,15 +88,20 @@ class JobOptions(TypedDict, total=False):
 
 
 class App:
-    """Jobs declared in code. `connect` is supplied where the parts are put together (`duly.App`)."""
+    """Jobs declared in code. `connect` is supplied where the parts are put together (`duly.App`).
 
-    def __init__(self, name: str = "app", *, store: str | None = None) -> None:
+    The name says whose jobs are whose on a store: publishing archives what an application of the same name no longer declares.
+    """
+
+    def __init__(self, name: str, *, store: str | None = None) -> None:
+        if not NAME.match(name):
+            hint = "1 to 128 letters, digits and . _ : / @ -, starting with a letter or digit."
+            raise Invalid("DULY-E118", f"{name[:40]!r} is not the name of an application.", field="name", hint=hint)
         self.name = name
         self.store = store
         self.tasks: dict[str, Task[Any, Any]] = {}
-        self._connections: dict[asyncio.AbstractEventLoop, Connection] = {}
-        self._published: dict[tuple[asyncio.AbstractEventLoop, str], Job] = {}
-        self._blocking: BlockingApp | None = None
+        self._links: dict[asyncio.AbstractEventLoop, _Link] = {}
+        self._blocking = BlockingApp(self)
 
     async def connect(self) -> Connection:
         """Open the store."""
@@ -107,7 +127,8 @@ class App:
     def _declare(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[Any, Any]:
         name = options.get("name") or function.__name__
         if unknown := sorted(options.keys() - JobOptions.__annotations__.keys()):
-            raise Invalid("DULY-E118", f"job {name!r}: there is no option {unknown[0]!r}.", field=unknown[0], hint=_did_you_mean(unknown[0]))
+            what = f"job {name!r}: there is no option {unknown[0]!r}."
+            raise Invalid("DULY-E118", what, field=unknown[0], hint=_did_you_mean(unknown[0]))
         try:
             spec = _spec(self.name, function, name, options)
             check_spec(spec)
@@ -127,35 +148,66 @@ class App:
     # ------------------------------------------------------------ reaching the store
 
     async def connection(self) -> Connection:
-        """The open store of this event loop."""
-        loop = asyncio.get_running_loop()
-        if loop not in self._connections:
-            self._connections = {known: connection for known, connection in self._connections.items() if not known.is_closed()}
-            self._connections[loop] = await self.connect()
-        return self._connections[loop]
+        """The open store of this event loop. Callers that come at once share one; after a failure the next call tries again."""
+        return await _connected(self._link())
 
     def use(self, connection: Connection) -> None:
         """Reach the store through a connection that this event loop has already."""
-        self._connections[asyncio.get_running_loop()] = connection
+        loop = asyncio.get_running_loop()
+        connected: asyncio.Future[Connection] = loop.create_future()
+        connected.set_result(connection)
+        self._links[loop] = _Link(connected)
 
     async def close(self) -> None:
         """Let the store of this event loop go."""
-        connection = self._connections.pop(asyncio.get_running_loop(), None)
-        if connection is not None:
-            await connection.close()
+        link = self._links.pop(asyncio.get_running_loop(), None)
+        if link is None:
+            return
+        try:
+            connection = await link.connecting
+        except Exception:
+            # Nothing was opened, and whoever wanted it was told.
+            return
+        await connection.close()
+
+    def _link(self) -> _Link:
+        loop = asyncio.get_running_loop()
+        link = self._links.get(loop)
+        if link is None:
+            self._abandon_ended_loops()
+            link = self._links[loop] = _Link(asyncio.ensure_future(self.connect()))
+            link.connecting.add_done_callback(lambda _: self._forget_failure(loop, link))
+        return link
+
+    def _forget_failure(self, loop: asyncio.AbstractEventLoop, link: _Link) -> None:
+        if _connection_of(link) is None and self._links.get(loop) is link:
+            del self._links[loop]
+
+    def _abandon_ended_loops(self) -> None:
+        # Another thread's loop may come or go meanwhile: look at a copy, and whoever takes a link out is the one who ends it.
+        for loop in list(self._links):
+            if loop.is_closed():
+                link = self._links.pop(loop, None)
+                connection = None if link is None else _connection_of(link)
+                if connection is not None:
+                    connection.abandon()
 
     async def publish(self) -> dict[str, Job]:
         """Make the code the truth of its definitions: create what is new, change what differs, archive what is gone.
 
-        Never touches a pause, an execution or a job that came from elsewhere. Safe to call from many processes at once.
+        Archiving pauses: during a roll-out an old release may still archive what a new one has brought, and publishing it
+        again resumes the same job. Never touches another pause, an execution or a job that came from elsewhere. Safe to call
+        from many processes at once.
         """
-        connection = await self.connection()
+        link = self._link()
+        connection = await _connected(link)
         published = {name: await self._publish(connection, task) for name, task in self.tasks.items()}
-        loop = asyncio.get_running_loop()
-        self._published |= {(loop, name): job for name, job in published.items()}
-        for job in await _every_job(connection):
-            if job.version.spec.source == _source(self.name) and job.version.spec.name not in self.tasks and job.state is not JobState.CANCELLED:
-                await connection.jobs.cancel(connection.actor, job.id)
+        link.published.update(published)
+        for job in await _active_jobs(connection):
+            if job.version.spec.source == _source(self.name) and job.version.spec.name not in self.tasks:
+                # A job that has just fired its last fire, or was cancelled, needs no archiving any more.
+                with contextlib.suppress(Conflict):
+                    await connection.jobs.pause(connection.actor, job.id, ARCHIVED)
         return published
 
     async def _publish(self, connection: Connection, task: Task[Any, Any]) -> Job:
@@ -168,31 +220,46 @@ class App:
             except Conflict:
                 existing = await jobs.named(actor, task.name)
         assert existing is not None
-        if existing.version.spec == task.spec:
-            return existing
-        return await jobs.change_spec(actor, existing, task.spec, now)
+        if existing.version.spec != task.spec:
+            existing = await jobs.change_spec(actor, existing, task.spec, now)
+        if existing.state is JobState.PAUSED and existing.pause_reason == ARCHIVED:
+            existing = await jobs.resume(actor, existing.id)
+        return existing
 
-    async def enqueue_payloads(self, task: Task[Any, Any], payloads: Sequence[str], *, run_at: Instant | None = None, delay: Micros | None = None) -> list[str]:
+    async def enqueue_payloads(
+        self, task: Task[Any, Any], payloads: Sequence[str], *, run_at: Instant | None = None, delay: Micros | None = None
+    ) -> list[str]:
         """Enqueue executions of a declared job; the job is published first if nobody did."""
-        connection = await self.connection()
-        key = (asyncio.get_running_loop(), task.name)
-        if key not in self._published:
-            self._published[key] = await self._publish(connection, task)
+        link = self._link()
+        connection = await _connected(link)
+        if task.name not in link.published:
+            async with link.publishing:
+                if task.name not in link.published:
+                    link.published[task.name] = await self._publish(connection, task)
         wanted = [Wanted(payload=payload, run_at=run_at, delay=delay) for payload in payloads]
-        made = await connection.executions.enqueue_for(self._published[key], wanted)
+        made = await connection.executions.enqueue_for(link.published[task.name], wanted)
         return [execution_text(execution.id) for execution in made]
 
     @property
     def sync(self) -> BlockingApp:
         """The same for callers without an event loop: `app.sync.nightly_report.enqueue(region="us")`."""
-        if self._blocking is None:
-            self._blocking = BlockingApp(self)
         return self._blocking
 
 
-async def _every_job(connection: Connection) -> list[Job]:
+async def _connected(link: _Link) -> Connection:
+    # One caller's cancellation is not the others'.
+    return await asyncio.shield(link.connecting)
+
+
+def _connection_of(link: _Link) -> Connection | None:
+    """The connection, once it has been made; None while it is not, or when that failed."""
+    done = link.connecting.done() and not link.connecting.cancelled() and link.connecting.exception() is None
+    return link.connecting.result() if done else None
+
+
+async def _active_jobs(connection: Connection) -> list[Job]:
     found: list[Job] = []
-    wanted = JobFilter(connection.actor.tenant, limit=200)
+    wanted = JobFilter(connection.actor.tenant, state=JobState.ACTIVE, limit=200)
     while page := await connection.jobs.find(wanted):
         found += page
         wanted = replace(wanted, before=page[-1].id)
@@ -219,7 +286,9 @@ def _spec(app: str, function: Callable[..., Any], name: str, options: dict[str, 
         retry=retry.policy if isinstance(retry, Retry) else RetryPolicy(max_attempts=retry),
         timeout=None if timeout is None else parse_duration(timeout, field="timeout"),
         priority=_one_of(Priority, options.get("priority", "normal").upper(), "priority"),
-        overlap=Overlap(policy=_one_of(OverlapPolicy, options.get("overlap", "skip"), "overlap"), max_queued=options.get("max_queued", 100)),
+        overlap=Overlap(
+            policy=_one_of(OverlapPolicy, options.get("overlap", "skip"), "overlap"), max_queued=options.get("max_queued", 100)
+        ),
         catch_up=CatchUp(policy=_one_of(CatchUpPolicy, options.get("catch_up", "latest"), "catch_up")),
         description=None if description is None else description[:1024],
         source=_source(app),
@@ -277,4 +346,5 @@ def _kind(function: Callable[..., Any], executor: str | None) -> ExecutorKind:
         return ExecutorKind.THREAD
     if executor == "loop" and is_async:
         return ExecutorKind.LOOP
-    raise Invalid("DULY-E118", f"executor={executor!r} does not go with this function.", field="executor", hint='Use "process", or leave it out.')
+    hint = 'Use "process", or leave it out.'
+    raise Invalid("DULY-E118", f"executor={executor!r} does not go with this function.", field="executor", hint=hint)

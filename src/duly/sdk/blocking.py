@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import contextlib
+import os
 import threading
 from collections.abc import Coroutine, Iterable, Mapping
 from datetime import datetime, timedelta
@@ -14,15 +17,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# How long the end of the interpreter may wait for the store to be let go, in seconds.
+PATIENCE = 2.0
+
 
 class BlockingApp:
-    """The same names as the application's, each waiting for its answer."""
+    """The same names as the application's, each waiting for its answer.
+
+    The thread starts at the first call of its process: a fork takes no threads along, so a child starts one of its own.
+    """
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="duly-sync", daemon=True)
-        self._thread.start()
+        self._threads: dict[int, _LoopThread] = {}
 
     def __getattr__(self, name: str) -> BlockingTask:
         task = self._app.tasks.get(name)
@@ -35,15 +42,72 @@ class BlockingApp:
         self.wait(self._app.publish())
 
     def close(self) -> None:
-        """Let the store go and end the thread."""
-        self.wait(self._app.close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        """Let the store go and end the thread. A later call starts another one."""
+        thread = self._threads.pop(os.getpid(), None)
+        if thread is not None:
+            atexit.unregister(thread.end_with_the_interpreter)
+            thread.wait(self._app.close())
+            thread.end()
 
     def wait(self, call: Coroutine[Any, Any, T]) -> T:
         """Run a call on the thread's loop and wait for it."""
-        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+        return self._thread().wait(call)
+
+    def _thread(self) -> _LoopThread:
+        pid = os.getpid()
+        thread = self._threads.get(pid)
+        if thread is None:
+            made = _LoopThread(self._app)
+            # No lock: one that another thread holds at a fork would be held in the child for ever.
+            thread = self._threads.setdefault(pid, made)
+            if thread is made:
+                made.start()
+            else:
+                made.loop.close()
+        return thread
+
+
+class _LoopThread:
+    """An event loop and the thread that runs it, in the process that made it."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._pid = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="duly-sync", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+        atexit.register(self.end_with_the_interpreter)
+
+    def wait(self, call: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        return asyncio.run_coroutine_threadsafe(call, self.loop).result(timeout)
+
+    def end(self, timeout: float | None = None) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(timeout)
+
+    def end_with_the_interpreter(self) -> None:
+        """Let the store go if that is quick; what is left then ends with the process."""
+        if self._pid == os.getpid():
+            with contextlib.suppress(Exception):
+                self.wait(self._app.close(), PATIENCE)
+            with contextlib.suppress(Exception):
+                self.end(PATIENCE)
+
+    def _run(self) -> None:
+        try:
+            self.loop.run_forever()
+            self.loop.run_until_complete(_cancel_others())
+        finally:
+            self.loop.close()
+
+
+async def _cancel_others() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
 
 
 class BlockingTask:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from hashlib import sha256
+from typing import Protocol
 
 from duly.domain.access import DEFAULT_TENANT, DEFAULT_TENANT_NUMBER, Actor, Role
 from duly.domain.errors import Invalid
@@ -43,21 +44,40 @@ class Access:
         return actor
 
 
-async def ensure_admin_key(store: Keys, wanted: str | None, now: Instant, entropy: Entropy) -> str | None:
+class Keeper(Protocol):
+    """Where a key that is made here is kept for its owner."""
+
+    def __call__(self, secret: str, instead_of: str | None = None) -> str:
+        """Keep a secret durably and return it. One that is kept already stays and is returned, unless it is `instead_of`."""
+
+
+async def ensure_admin_key(store: Keys, wanted: str | None, now: Instant, entropy: Entropy, keep: Keeper) -> str | None:
     """See to it that somebody can administer the store: `wanted` if given, else a new key when there is none yet.
 
-    Returns the secret only when it was made here: it is shown once and cannot be read again.
+    A new key is kept before the store knows it, and one that is kept is used again: whenever we are interrupted, and however
+    many processes start at once, the key that is kept works in the end. Returns the secret only when it was made here: it is
+    shown once and cannot be read again.
     """
     if wanted is not None:
         if not is_key_shaped(wanted):
-            raise Invalid("DULY-E601", "DULY_ADMIN_KEY must have 8 to 200 visible ASCII characters.", hint="For example: duly_$(openssl rand -hex 32)")
+            hint = "For example: duly_$(openssl rand -hex 32)"
+            raise Invalid("DULY-E601", "DULY_ADMIN_KEY must have 8 to 200 visible ASCII characters.", hint=hint)
         await store.add_key(_admin_row(wanted, now))
         return None
     if await store.any_admin_key():
         return None
-    secret = f"{PREFIX}{entropy(256):064x}"
-    await store.add_key(_admin_row(secret, now))
-    return secret
+    made = f"{PREFIX}{entropy(256):064x}"
+    secret = keep(made)
+    if not await store.add_key(_admin_row(secret, now)) and not await _is_alive(store, secret, now):
+        # The kept one was revoked, and stays so.
+        secret = keep(made, instead_of=secret)
+        await store.add_key(_admin_row(secret, now))
+    return made if secret == made else None
+
+
+async def _is_alive(store: Keys, secret: str, now: Instant) -> bool:
+    row = await store.key(key_id(secret))
+    return row is not None and _is_valid(row, now)
 
 
 def is_key_shaped(secret: str) -> bool:
@@ -76,7 +96,15 @@ def _hash(secret: str) -> bytes:
 
 
 def _admin_row(secret: str, now: Instant) -> KeyRow:
-    return KeyRow(id=key_id(secret), tenant=DEFAULT_TENANT_NUMBER, tenant_name=DEFAULT_TENANT, role=Role.ADMIN.name, name="first admin key", hash=_hash(secret), created_at=now)
+    return KeyRow(
+        id=key_id(secret),
+        tenant=DEFAULT_TENANT_NUMBER,
+        tenant_name=DEFAULT_TENANT,
+        role=Role.ADMIN.name,
+        name="first admin key",
+        hash=_hash(secret),
+        created_at=now,
+    )
 
 
 def _is_valid(row: KeyRow, now: Instant) -> bool:

@@ -42,7 +42,7 @@ class Executions:
         self._clock = clock
         self._entropy = entropy
         self._transport = transport
-        self._enqueues: Coalescer[Sequence[NewExecution], None] = Coalescer(self._flush)
+        self._enqueues: Coalescer[Sequence[NewExecution], None] = Coalescer(self._flush, most=5_000, weigh=len)
 
     async def enqueue(self, actor: Actor, job_id: JobId, wanted: Sequence[Wanted], idempotency: Idempotency | None = None) -> list[NewExecution]:
         """Enqueue all or none; concurrent calls share a commit. Acknowledged means committed."""

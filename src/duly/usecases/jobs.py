@@ -22,7 +22,6 @@ from duly.ports.transport import Transport
 from duly.usecases.coalesce import Coalescer
 from duly.wire.jobs import JobShape, spec_of
 
-
 # How often a change is tried again when somebody else was faster.
 TRIES = 5
 
@@ -41,7 +40,7 @@ class Jobs:
         self._clock = clock
         self._entropy = entropy
         self._transport = transport
-        self._creations: Coalescer[_Creation, list[Job]] = Coalescer(self._flush)
+        self._creations: Coalescer[_Creation, list[Job]] = Coalescer(self._flush, most=5_000, weigh=lambda creation: len(creation.jobs))
         self._lookups: Coalescer[tuple[int, JobId], Job | None] = Coalescer(self._look_up)
 
     async def create(self, actor: Actor, shapes: Sequence[JobShape], idempotency: Idempotency | None = None) -> list[Job]:

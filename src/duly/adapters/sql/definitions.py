@@ -42,7 +42,9 @@ class SqlDefinitions:
                 earlier = None
                 if idempotency is not None:
                     earlier = yield from use_key(jobs[0].tenant, idempotency, [job.id for job in jobs], now)
-                created.append((yield from self._new(jobs, routes, now)) if earlier is None else (yield from _read(jobs[0].tenant, earlier)))
+                created.append(
+                    (yield from self._new(jobs, routes, now)) if earlier is None else (yield from _read(jobs[0].tenant, earlier))
+                )
             return created
 
         return await self._engine.run(action)
@@ -53,7 +55,13 @@ class SqlDefinitions:
             placed.append((job, (yield from _route(job.spec, routes))))
         numbers = yield from self._create(placed, now)
         return [
-            Job(job.id, JobState.ACTIVE, JobVersion(numbers[job.id], job.id, 1, job.tenant, job.tenant_name, route, job.spec, now), now, job.next_fire_at)
+            Job(
+                job.id,
+                JobState.ACTIVE,
+                JobVersion(numbers[job.id], job.id, 1, job.tenant, job.tenant_name, route, job.spec, now),
+                now,
+                job.next_fire_at,
+            )
             for job, route in placed
         ]
 
@@ -78,7 +86,9 @@ class SqlDefinitions:
         }
         return [job_of(row) for row in await self._engine.fetch("jobs", params)]
 
-    async def new_version(self, tenant: int, id: JobId, spec: JobSpec, reschedule: Reschedule | None, expected: int | None, now: Instant) -> bool:
+    async def new_version(
+        self, tenant: int, id: JobId, spec: JobSpec, reschedule: Reschedule | None, expected: int | None, now: Instant
+    ) -> bool:
         def action() -> Action[bool]:
             row = yield from _lock(tenant, id)
             if row is None or row["state"] == JobState.CANCELLED:
@@ -113,18 +123,33 @@ class SqlDefinitions:
         return await self._engine.run(action)
 
     async def set_state(
-        self, tenant: int, id: JobId, state: JobState, next_fire_at: Instant | None, reason: str | None, now: Instant, expected: int | None = None
+        self,
+        tenant: int,
+        id: JobId,
+        state: JobState,
+        next_fire_at: Instant | None,
+        reason: str | None,
+        now: Instant,
+        expected: int | None = None,
     ) -> bool:
         def action() -> Action[bool]:
             row = yield from _lock(tenant, id)
             if row is None or row["state"] == JobState.CANCELLED or (expected is not None and row["version_id"] != expected):
                 return False
             paused = state is JobState.PAUSED
-            yield Call("set_job_state", {"id": id, "state": state, "paused_at": now if paused else None, "reason": reason if paused else None})
+            yield Call(
+                "set_job_state", {"id": id, "state": state, "paused_at": now if paused else None, "reason": reason if paused else None}
+            )
             following = NEVER if state is JobState.CANCELLED or next_fire_at is None else next_fire_at
             yield Call(
                 "set_schedule",
-                {"job_id": id, "shard": shard_of(id), "next_fire_at": following, "version": row["version_id"], "paused": state is not JobState.ACTIVE},
+                {
+                    "job_id": id,
+                    "shard": shard_of(id),
+                    "next_fire_at": following,
+                    "version": row["version_id"],
+                    "paused": state is not JobState.ACTIVE,
+                },
             )
             return True
 
@@ -190,7 +215,9 @@ def create_one_by_one(jobs: Sequence[tuple[NewJob, int]], now: Instant) -> Actio
         if not (yield Call("add_job", {"id": job.id, "tenant": job.tenant, "name": job.spec.name, "version": number, "now": now})):
             raise name_taken(job.spec.name)
         if job.next_fire_at is not None:
-            yield Call("set_schedule", {"job_id": job.id, "shard": job.shard, "next_fire_at": job.next_fire_at, "version": number, "paused": False})
+            yield Call(
+                "set_schedule", {"job_id": job.id, "shard": job.shard, "next_fire_at": job.next_fire_at, "version": number, "paused": False}
+            )
     return numbers
 
 
@@ -221,7 +248,14 @@ def _route(spec: JobSpec, known: dict[tuple[str, str, str], int]) -> Action[int]
 
 
 def _add_version(job_id: JobId, version: int, route: int, spec: JobSpec, now: Instant) -> Action[int]:
-    params = {"job_id": job_id, "version": version, "route": route, "max_attempts": spec.retry.max_attempts, "definition": encode(spec), "now": now}
+    params = {
+        "job_id": job_id,
+        "version": version,
+        "route": route,
+        "max_attempts": spec.retry.max_attempts,
+        "definition": encode(spec),
+        "now": now,
+    }
     row = one((yield Call("add_version", params)))
     return int(row["id"])
 

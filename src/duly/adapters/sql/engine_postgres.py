@@ -28,7 +28,13 @@ CONNECT_TIMEOUT = 5.0
 ACQUIRE_TIMEOUT = 10.0
 REPEATS = 5
 
-_WALKS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+_WALKS = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
 _HASHES = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_nestloop": "off", "enable_mergejoin": "off"}
 _CUSTOM = {"plan_cache_mode": "force_custom_plan"}
 _SETTINGS: dict[Lane, dict[str, str]] = {Lane.CLAIM: _WALKS, Lane.FINISH: _HASHES, Lane.GENERAL: _CUSTOM}
@@ -94,7 +100,13 @@ class Pool:
             if not connection.is_closed():
                 return connection
         settings = {"application_name": f"duly-{self._lane.value}", "search_path": SCHEMA, "jit": "off", "timezone": "UTC"}
-        return await asyncpg.connect(self._dsn, timeout=CONNECT_TIMEOUT, command_timeout=DEADLINE, statement_cache_size=200, server_settings=settings | _SETTINGS[self._lane])
+        return await asyncpg.connect(
+            self._dsn,
+            timeout=CONNECT_TIMEOUT,
+            command_timeout=DEADLINE,
+            statement_cache_size=200,
+            server_settings=settings | _SETTINGS[self._lane],
+        )
 
     async def close(self) -> None:
         """Close what is idle; what is borrowed breaks at its next use."""

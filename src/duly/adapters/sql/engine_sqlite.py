@@ -131,7 +131,9 @@ class SqliteEngine:
     # ------------------------------------------------------------ on the threads
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, isolation_level=None, cached_statements=400, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=True)
+        connection = sqlite3.connect(
+            self.path, isolation_level=None, cached_statements=400, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=True
+        )
         connection.row_factory = sqlite3.Row
         connection.executescript(_SETTINGS)
         return connection
@@ -275,7 +277,16 @@ def _bind(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_away(error: sqlite3.Error) -> bool:
     code = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+    return code is not None and code & 0xFF in (
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_CORRUPT,
+    )
 
 
 def _translate(error: sqlite3.Error) -> Exception:
@@ -292,7 +303,9 @@ def _create_private(path: str) -> None:
         os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
-        raise Unavailable("DULY-E501", f"The SQLite file {path} cannot be opened: {error.strerror}.", hint="Check the path and its permissions.") from error
+        raise Unavailable(
+            "DULY-E501", f"The SQLite file {path} cannot be opened: {error.strerror}.", hint="Check the path and its permissions."
+        ) from error
 
 
 def _split(text: str) -> list[str]:

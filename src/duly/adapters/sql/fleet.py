@@ -17,7 +17,10 @@ class SqlLeases:
         self._engine = engine
 
     async def shards(self) -> list[ShardLease]:
-        return [ShardLease(row["shard"], row["epoch"], row["owner"], row["lease_until"], row["progress_at"]) for row in await self._engine.fetch("shards", {})]
+        return [
+            ShardLease(row["shard"], row["epoch"], row["owner"], row["lease_until"], row["progress_at"])
+            for row in await self._engine.fetch("shards", {})
+        ]
 
     async def announce_dispatcher(self, name: str, now: Instant, ttl: Micros) -> list[str]:
         def action() -> Action[list[str]]:
@@ -27,7 +30,15 @@ class SqlLeases:
         return await self._engine.run(action)
 
     async def take(self, shard: int, seen_epoch: int, owner: str, now: Instant, ttl: Micros, patience: Micros) -> int | None:
-        params = {"shard": shard, "seen_epoch": seen_epoch, "owner": owner, "now": now, "lease_until": now + ttl, "no_progress_since": now - patience, "beyond_sense": now + 2 * ttl}
+        params = {
+            "shard": shard,
+            "seen_epoch": seen_epoch,
+            "owner": owner,
+            "now": now,
+            "lease_until": now + ttl,
+            "no_progress_since": now - patience,
+            "beyond_sense": now + 2 * ttl,
+        }
         row = one(await self._engine.fetch("take_shard", params))
         return None if row is None else int(row["epoch"])
 

@@ -37,7 +37,10 @@ class SqlInsights:
     async def executions(self, wanted: ExecutionFilter) -> list[Execution]:
         params: dict[str, Any] = {"tenant": wanted.tenant, "before": wanted.before or LAST_ID, "quota": wanted.limit}
         if wanted.job_id is not None:
-            return [execution_of(row) for row in await self._engine.fetch("executions_of_job", params | {"job_id": wanted.job_id, "state": wanted.state})]
+            return [
+                execution_of(row)
+                for row in await self._engine.fetch("executions_of_job", params | {"job_id": wanted.job_id, "state": wanted.state})
+            ]
         if wanted.state is None:
             return [execution_of(row) for row in await self._engine.fetch("executions_of_tenant", params)]
         name = "ids_final" if is_final(wanted.state) else _IDS_BY_STATE[wanted.state]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-_BLOCK = re.compile(r"^-- name: (\w+)\n", re.M)
+_BLOCK = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"--[^\n]*")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _SHARED = ("definitions", "fleet", "insights")

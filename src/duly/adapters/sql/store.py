@@ -42,7 +42,12 @@ def open_engine(url: str) -> Engine:
         if parts.path.startswith("//"):
             path = unquote(parts.path[1:])
         if not path:
-            raise Invalid("DULY-E601", f"{url!r} names no file.", field="DULY_STORE", hint="Use sqlite:///duly.db, or sqlite:////var/lib/duly/duly.db for an absolute path.")
+            raise Invalid(
+                "DULY-E601",
+                f"{url!r} names no file.",
+                field="DULY_STORE",
+                hint="Use sqlite:///duly.db, or sqlite:////var/lib/duly/duly.db for an absolute path.",
+            )
         return SqliteEngine(path)
     if parts.scheme in ("postgresql", "postgres"):
         try:
@@ -50,7 +55,12 @@ def open_engine(url: str) -> Engine:
         except ImportError as error:
             raise Invalid("DULY-E601", "PostgreSQL needs the extra: pip install 'duly[postgres]'.", field="DULY_STORE") from error
         return PostgresEngine(url)
-    raise Invalid("DULY-E601", f"{parts.scheme!r} is not a kind of store.", field="DULY_STORE", hint="Use sqlite:///duly.db or postgresql://user@host/database.")
+    raise Invalid(
+        "DULY-E601",
+        f"{parts.scheme!r} is not a kind of store.",
+        field="DULY_STORE",
+        hint="Use sqlite:///duly.db or postgresql://user@host/database.",
+    )
 
 
 def store_on(engine: Engine) -> Store:

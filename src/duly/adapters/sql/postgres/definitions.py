@@ -13,7 +13,7 @@ from duly.ports.store import NewJob
 
 
 def create_in_bulk(jobs: Sequence[tuple[NewJob, int]], now: Instant) -> Action[dict[JobId, int]]:
-    """All of them in one statement; answers the numbers of their versions. Raises Conflict for a name that is taken, which undoes the rest."""
+    """All of them in one statement; answers the numbers of their versions. A name that is taken raises Conflict and undoes the rest."""
     params = {
         "ids": [job.id for job, _ in jobs],
         "tenants": [job.tenant for job, _ in jobs],

@@ -27,7 +27,9 @@ class PostgresIntake:
         rows = await self._engine.fetch_or_again("enqueue", _columns(executions, now), Lane.FINISH)
         return int(rows[0]["n"])
 
-    async def enqueue_once(self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant) -> list[ExecutionId]:
+    async def enqueue_once(
+        self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant
+    ) -> list[ExecutionId]:
         def action() -> Action[list[ExecutionId]]:
             ids = [execution.id for execution in executions]
             earlier = yield from use_key(tenant, idempotency, ids, now)
@@ -82,7 +84,9 @@ class PostgresSchedules:
             for advance in firing.advances:
                 if advance.job_id in queueing:
                     one = await self._fire_queued(advance, by_job[advance.job_id], epochs, now)
-                    report = FireReport(report.advanced + one.advanced, report.fired + one.fired, report.skipped + one.skipped, report.queued + one.queued)
+                    report = FireReport(
+                        report.advanced + one.advanced, report.fired + one.fired, report.skipped + one.skipped, report.queued + one.queued
+                    )
         return report
 
     async def _fire_plain(self, advances: Sequence[Advance], fires: Sequence[Fire], epochs: dict[int, int], now: Instant) -> FireReport:

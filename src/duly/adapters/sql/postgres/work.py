@@ -46,7 +46,14 @@ class PostgresReady:
         if row["lease_id"] is None:
             return None
         return Claimed(
-            row["lease_id"], row["ids"], row["attempts"], row["failures"], row["job_versions"], row["due_ats"], row["holds_place"], _decode(row["payloads"])
+            row["lease_id"],
+            row["ids"],
+            row["attempts"],
+            row["failures"],
+            row["job_versions"],
+            row["due_ats"],
+            row["holds_place"],
+            _decode(row["payloads"]),
         )
 
     async def held_by(self, worker: WorkerId) -> list[Claimed]:

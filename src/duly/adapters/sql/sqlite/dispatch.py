@@ -26,7 +26,9 @@ class SqliteIntake:
     async def enqueue(self, executions: Sequence[NewExecution], now: Instant) -> int:
         return await self._engine.run(lambda: _enqueue(executions, now))
 
-    async def enqueue_once(self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant) -> list[ExecutionId]:
+    async def enqueue_once(
+        self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant
+    ) -> list[ExecutionId]:
         def action() -> Action[list[ExecutionId]]:
             ids = [execution.id for execution in executions]
             earlier = yield from use_key(tenant, idempotency, ids, now)
@@ -91,7 +93,9 @@ class SqliteSchedules:
             ours: dict[int, bool] = {}
             for advance in firing.advances:
                 if advance.shard not in ours:
-                    ours[advance.shard] = bool((yield Call("owned_shard", {"shard": advance.shard, "epoch": epochs.get(advance.shard, -1)})))
+                    ours[advance.shard] = bool(
+                        (yield Call("owned_shard", {"shard": advance.shard, "epoch": epochs.get(advance.shard, -1)}))
+                    )
                 if ours[advance.shard] and (yield from _advance(advance)):
                     advanced.add(advance.job_id)
             made = [fire for fire in firing.fires if fire.job_id in advanced]
@@ -136,7 +140,12 @@ class SqliteSchedules:
 
 def _advance(advance: Advance) -> Action[bool]:
     ends = advance.next_at is None
-    params = {"job_id": advance.job_id, "read_at": advance.read_at, "version": advance.version, "next_at": NEVER if ends else advance.next_at}
+    params = {
+        "job_id": advance.job_id,
+        "read_at": advance.read_at,
+        "version": advance.version,
+        "next_at": NEVER if ends else advance.next_at,
+    }
     if not (yield Call("advance_schedule", params)):
         return False
     if ends:
@@ -185,7 +194,15 @@ def _reason(skip: SkipReason) -> str:
 
 def _make_cancelled(id: bytes, attempt: int, now: Instant) -> Action[None]:
     """A waiting execution that was cancelled meanwhile becomes final, and its place is passed on."""
-    outcome = {"id": id, "state": State.CANCELLED, "attempt": attempt - 1, "lease": None, "worker": None, "started_at": None, "finished_at": now}
+    outcome = {
+        "id": id,
+        "state": State.CANCELLED,
+        "attempt": attempt - 1,
+        "lease": None,
+        "worker": None,
+        "started_at": None,
+        "finished_at": now,
+    }
     yield Call("add_outcome", outcome | {"result": None, "error": '{"reason":"cancelled"}'})
     place = (yield Call("place_of", {"id": id}))[0]
     if place["holds_place"] and (yield Call("free_place", {"job_id": place["job_id"], "id": id})):

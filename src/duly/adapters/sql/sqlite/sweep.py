@@ -69,8 +69,16 @@ def _lose(row: Any, verdict: Verdict, now: Instant) -> Action[None]:
     if verdict.state is State.SCHEDULED:
         assert verdict.retry_at is not None
         key = (yield Call("queue_key", {"id": row["id"]}))[0]
-        timer = {"id": row["id"], "shard": shard_of(as_uuid(row["job_id"])), "due_at": verdict.retry_at, "route": key["route"], "tenant": key["tenant"]}
-        yield Call("make_timer", timer | {"rank": verdict.retry_at + key["head"], "attempt": row["attempt"] + 1, "failures": row["failures"]})
+        timer = {
+            "id": row["id"],
+            "shard": shard_of(as_uuid(row["job_id"])),
+            "due_at": verdict.retry_at,
+            "route": key["route"],
+            "tenant": key["tenant"],
+        }
+        yield Call(
+            "make_timer", timer | {"rank": verdict.retry_at + key["head"], "attempt": row["attempt"] + 1, "failures": row["failures"]}
+        )
         return
     yield Call("add_outcome", attempt | {"state": verdict.state, "started_at": None, "result": None})
     if row["holds_place"] and (yield Call("free_place", {"job_id": row["job_id"], "id": row["id"]})):
@@ -124,7 +132,10 @@ class SqliteRetention:
 
     async def prune(self, before: Instant, now: Instant, limit: int) -> int:
         def action() -> Action[int]:
-            old = [{"id": row["id"]} for row in (yield Call("old_finished", {"before": id_floor(before), "finished_before": before, "quota": limit}))]
+            old = [
+                {"id": row["id"]}
+                for row in (yield Call("old_finished", {"before": id_floor(before), "finished_before": before, "quota": limit}))
+            ]
             # While the outcome still says that the wish is settled.
             yield Call("stale_cancels", {})
             for name in ("drop_logs", "drop_attempts", "drop_execution", "drop_outcome"):

@@ -51,7 +51,10 @@ class SqliteReady:
             if not picked:
                 return None
             lease = (yield Call("grant", {"worker": worker, "now": now}))[0]["lease_id"]
-            yield Many("grant_member", [{"lease": lease, "id": row["id"], "attempt": row["attempt"], "failures": row["failures"]} for row in picked])
+            yield Many(
+                "grant_member",
+                [{"lease": lease, "id": row["id"], "attempt": row["attempt"], "failures": row["failures"]} for row in picked],
+            )
             return lease, picked
 
         claimed = await self._engine.run(action)
@@ -123,7 +126,9 @@ class SqliteOutcomes:
                     held[lease, id] = one((yield Call("member", {"lease": lease, "worker": worker, "id": id}))) is not None
                 if held[lease, id]:
                     fields = encode(line.fields) if line.fields else None
-                    kept.append({"id": id, "attempt": attempt, "at": line.at, "level": line.level, "message": line.message, "fields": fields})
+                    kept.append(
+                        {"id": id, "attempt": attempt, "at": line.at, "level": line.level, "message": line.message, "fields": fields}
+                    )
             yield Many("append_log", kept)
             return len(kept)
 
@@ -168,8 +173,17 @@ def _end(worker: WorkerId, item: Finished, member: Any) -> Action[bool]:
     yield Call("end_attempt", attempt)
     if again:
         assert item.retry_at is not None
-        timer = {"id": item.id, "shard": item.shard, "due_at": item.retry_at, "route": key["route"], "tenant": key["tenant"], "rank": item.retry_at + key["head"]}
-        yield Call("make_timer", timer | {"attempt": member["attempt"] + 1, "failures": member["failures"] + (item.outcome in COSTS_AN_ATTEMPT)})
+        timer = {
+            "id": item.id,
+            "shard": item.shard,
+            "due_at": item.retry_at,
+            "route": key["route"],
+            "tenant": key["tenant"],
+            "rank": item.retry_at + key["head"],
+        }
+        yield Call(
+            "make_timer", timer | {"attempt": member["attempt"] + 1, "failures": member["failures"] + (item.outcome in COSTS_AN_ATTEMPT)}
+        )
         return False
     state = State.CANCELLED if item.state is State.SCHEDULED else item.state
     yield Call("add_outcome", attempt | {"state": state, "result": None})
