@@ -12,7 +12,6 @@ import time
 from benchmarks.harness import STORES, on_demand_job, opened, processes, query, report, scratch
 from duly.usecases.executions import Wanted
 
-
 PAD = "x" * 48
 
 

@@ -171,7 +171,12 @@ class Service:
             except OSError as error:
                 in_use = error.errno == errno.EADDRINUSE
                 hint = "Another process listens there; choose another one with --port." if in_use else "Choose another --host or --port."
-                raise Invalid("DULY-E601", f"cannot listen on {node.settings.host}:{node.settings.port}: {error.strerror}.", field="DULY_PORT", hint=hint) from error
+                raise Invalid(
+                    "DULY-E601",
+                    f"cannot listen on {node.settings.host}:{node.settings.port}: {error.strerror}.",
+                    field="DULY_PORT",
+                    hint=hint,
+                ) from error
         self.api = server
         try:
             yield
@@ -184,7 +189,9 @@ class Service:
         name = f"{node.settings.hostname}:{os.getpid()}:{secrets.token_hex(4)}"
         ownership = Ownership(name, node.store.leases, node.clock, OwnershipSettings())
         hot_index = MemoryHotIndex()
-        dispatcher = Dispatcher(ownership, node.store.schedules, node.store.definitions, hot_index, node.transport, node.clock, DispatcherSettings())
+        dispatcher = Dispatcher(
+            ownership, node.store.schedules, node.store.definitions, hot_index, node.transport, node.clock, DispatcherSettings()
+        )
         hydrator = Hydrator(ownership, node.store.schedules, hot_index, node.transport, HydratorSettings())
 
         async def dispatch() -> None:
@@ -203,7 +210,13 @@ class Service:
         registry = build_registry(settings, self.app, self.app_reference)
         name = f"{settings.hostname}-{os.getpid()}"
         about = WorkerAbout(
-            pool=settings.pool, labels=settings.labels, handlers=registry.names(), slots=settings.slots, host=settings.hostname, pid=os.getpid(), version=config.VERSION
+            pool=settings.pool,
+            labels=settings.labels,
+            handlers=registry.names(),
+            slots=settings.slots,
+            host=settings.hostname,
+            pid=os.getpid(),
+            version=config.VERSION,
         )
         heartbeat = HeartbeatSettings(ttl=settings.worker_ttl, every=settings.worker_ttl // 3, margin=settings.worker_ttl * 2 // 15)
         shift = Shift(
@@ -238,7 +251,11 @@ def build_registry(settings: config.Settings, app: sdk.App | None, app_reference
     for handler in builtin_handlers():
         registry.add(handler)
     secret = settings.webhook_secret
-    registry.add(http_handler(signing_secret=None if secret is None else secret.encode(), allow=settings.webhook_allow, allow_http=settings.webhook_http))
+    registry.add(
+        http_handler(
+            signing_secret=None if secret is None else secret.encode(), allow=settings.webhook_allow, allow_http=settings.webhook_http
+        )
+    )
     if settings.pool in settings.shell_pools:
         registry.add(shell_handler(environment=settings.environment))
     if app is not None:

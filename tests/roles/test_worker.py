@@ -140,15 +140,7 @@ async def test_a_handler_that_waits_keeps_only_its_own_slot(world: World) -> Non
 
 
 async def test_a_handler_past_its_timeout_is_stopped_and_counted_as_timed_out(world: World) -> None:
-    stopped: list[bool] = []
-
-    async def endless(attempt: Attempt) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            stopped.append(True)
-
-    world.handle("work", endless)
+    stopped = _endless(world)
     id = (await world.enqueue(await world.create(timeoutSec=10, retryPolicy={"maxAttempts": 1})))[0]
     worker = await world.worker()
     await worker.step(world.clock.now())
@@ -228,15 +220,7 @@ async def test_a_worker_takes_only_its_pool_and_labels(world: World) -> None:
 
 
 async def test_an_untrusted_worker_stops_its_handlers_and_writes_nothing(world: World) -> None:
-    stopped: list[bool] = []
-
-    async def endless(attempt: Attempt) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            stopped.append(True)
-
-    world.handle("work", endless)
+    stopped = _endless(world)
     id = (await world.enqueue(await world.create()))[0]
     worker = await world.worker()
     await worker.step(world.clock.now())
@@ -357,6 +341,20 @@ async def test_short_handlers_are_claimed_in_growing_batches(world: World) -> No
             await asyncio.sleep(0)
 
     assert claimed[:5] == [10, 20, 40, 80, 160]
+
+
+def _endless(world: World) -> list[bool]:
+    """A handler that never ends by itself; the list says how often it was stopped."""
+    stopped: list[bool] = []
+
+    async def endless(attempt: Attempt) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.append(True)
+
+    world.handle("work", endless)
+    return stopped
 
 
 def _raise(error: Exception) -> Any:

@@ -27,7 +27,7 @@ def load(reference: str) -> App:
         if not hasattr(found, part):
             apps = [key for key, value in vars(module).items() if isinstance(value, App)]
             others = " and ".join(f"{name}:{key}" for key in apps)
-            hint = f"It has {others}." if apps else f"Write there: from duly import App; {part} = App()."
+            hint = f"It has {others}." if apps else f"Write there: from duly import App; {part} = App({name!r})."
             raise Invalid(CODE, f"The module {name} has no {attribute or 'app'!r}.", hint=hint)
         found = getattr(found, part)
     if not isinstance(found, App):

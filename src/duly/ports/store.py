@@ -117,7 +117,7 @@ class Definitions(Protocol):
         now: Instant,
         expected: int | None = None,
     ) -> bool:
-        """Pause, resume (with the next fire to wait for) or cancel. Once it returns, a paused or cancelled job makes no fire later than now.
+        """Pause, resume (with the next fire to wait for) or cancel. After it, a paused or cancelled job makes no fire later than now.
 
         False when the job is not there, is cancelled already, or has another version number than `expected`: read it again.
         """

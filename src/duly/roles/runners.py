@@ -178,7 +178,9 @@ class Runners:
         error = _encode(told).decode()
         now = self._clock.now()
         chance = self._entropy(53) / (1 << 53)
-        verdict = decide.after_failure(plan.version.spec.retry, attempt.failures, now, chance, error=error, retry=failure is None or failure.retry)
+        verdict = decide.after_failure(
+            plan.version.spec.retry, attempt.failures, now, chance, error=error, retry=failure is None or failure.retry
+        )
         retry_at = verdict.retry_at
         if retry_at is not None and failure is not None and failure.retry_after is not None:
             retry_at = now + failure.retry_after

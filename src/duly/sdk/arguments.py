@@ -38,16 +38,17 @@ class Arguments:
             self._type = msgspec.defstruct(f"{function.__name__}_arguments", fields, forbid_unknown_fields=True, kw_only=True)
             msgspec.json.Decoder(self._type, dec_hook=_decode_hook)
         except (TypeError, NameError) as error:
-            raise _wrong(function, f"its arguments cannot be read from JSON: {error}", "Use standard types, dataclasses or msgspec.Struct.") from error
+            raise _wrong(
+                function, f"its arguments cannot be read from JSON: {error}", "Use standard types, dataclasses or msgspec.Struct."
+            ) from error
 
     def to_payload(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The JSON of a call. Raises Invalid (DULY-E117), naming the argument, when it does not fit the signature."""
-        positional = [name for name in self._fields]
-        if len(args) > len(positional):
-            raise Invalid("DULY-E117", f"{self._function.__name__} takes {len(positional)} arguments, {len(args)} were given.")
-        given = dict(zip(positional, args, strict=False))
+        if len(args) > len(self._fields):
+            raise Invalid("DULY-E117", f"{self._function.__name__} takes {len(self._fields)} arguments, {len(args)} were given.")
+        given = dict(zip(self._fields, args, strict=False))
         if both := given.keys() & kwargs.keys():
-            raise Invalid("DULY-E117", f"the argument {sorted(both)[0]!r} is given twice.", field=sorted(both)[0])
+            raise Invalid("DULY-E117", f"the argument {min(both)!r} is given twice.", field=min(both))
         try:
             payload = msgspec.json.encode(given | kwargs, enc_hook=_encode_hook)
         except (TypeError, ValueError) as error:
@@ -79,7 +80,9 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function, include_extras=True)
     except NameError as error:
-        raise _wrong(function, f"an annotation cannot be resolved: {error}", "Import it at the top of the module, not under TYPE_CHECKING.") from error
+        raise _wrong(
+            function, f"an annotation cannot be resolved: {error}", "Import it at the top of the module, not under TYPE_CHECKING."
+        ) from error
 
 
 def _default(value: Any) -> Any:

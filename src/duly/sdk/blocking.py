@@ -46,8 +46,10 @@ class BlockingApp:
         thread = self._threads.pop(os.getpid(), None)
         if thread is not None:
             atexit.unregister(thread.end_with_the_interpreter)
-            thread.wait(self._app.close())
-            thread.end()
+            try:
+                thread.wait(self._app.close())
+            finally:
+                thread.end()
 
     def wait(self, call: Coroutine[Any, Any, T]) -> T:
         """Run a call on the thread's loop and wait for it."""

@@ -91,4 +91,3 @@ def _instant(when: datetime) -> Instant:
     if when.tzinfo is None:
         raise Invalid("DULY-E105", "the time has no zone.", field="when", hint="Use datetime.now(UTC) or a ZoneInfo.")
     return from_datetime(when)
-

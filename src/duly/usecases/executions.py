@@ -34,7 +34,9 @@ class Wanted:
 class Executions:
     """The use cases on executions."""
 
-    def __init__(self, jobs: Jobs, intake: Intake, cancels: Cancels, insights: Insights, clock: Clock, entropy: Entropy, transport: Transport) -> None:
+    def __init__(
+        self, jobs: Jobs, intake: Intake, cancels: Cancels, insights: Insights, clock: Clock, entropy: Entropy, transport: Transport
+    ) -> None:
         self._jobs = jobs
         self._intake = intake
         self._cancels = cancels
@@ -44,7 +46,9 @@ class Executions:
         self._transport = transport
         self._enqueues: Coalescer[Sequence[NewExecution], None] = Coalescer(self._flush, most=5_000, weigh=len)
 
-    async def enqueue(self, actor: Actor, job_id: JobId, wanted: Sequence[Wanted], idempotency: Idempotency | None = None) -> list[NewExecution]:
+    async def enqueue(
+        self, actor: Actor, job_id: JobId, wanted: Sequence[Wanted], idempotency: Idempotency | None = None
+    ) -> list[NewExecution]:
         """Enqueue all or none; concurrent calls share a commit. Acknowledged means committed."""
         job = await self._jobs.show(actor, job_id)
         return await self.enqueue_for(job, wanted, idempotency)
@@ -79,7 +83,12 @@ class Executions:
         """Run a final execution again, as a new one of the job's present version, with its own payload or another."""
         past = await self.show(actor, id)
         if not is_final(past.state):
-            raise Conflict("DULY-E212", f"{execution_text(id)} is {past.state.name}.", field="executionId", hint="Only a final execution can be replayed.")
+            raise Conflict(
+                "DULY-E212",
+                f"{execution_text(id)} is {past.state.name}.",
+                field="executionId",
+                hint="Only a final execution can be replayed.",
+            )
         wanted = Wanted(payload=payload if payload is not None else past.payload, trigger=Trigger.REPLAY)
         return (await self.enqueue(actor, past.job_id, [wanted], idempotency))[0]
 
@@ -89,7 +98,12 @@ class Executions:
         if before.state is State.CANCELLED:
             return before
         if is_final(before.state):
-            raise Conflict("DULY-E211", f"{execution_text(id)} is {before.state.name} already.", field="executionId", hint="A final execution cannot be cancelled.")
+            raise Conflict(
+                "DULY-E211",
+                f"{execution_text(id)} is {before.state.name} already.",
+                field="executionId",
+                hint="A final execution cannot be cancelled.",
+            )
         stands = await self._cancels.cancel(actor.tenant, [id], actor.key_id, self._clock.now())
         after = await self.show(actor, id)
         if is_final(after.state) and after.state is not State.CANCELLED and stands.get(id) is not State.RUNNING:
@@ -144,4 +158,6 @@ def _headers(job: Job, wanted: Sequence[Wanted], now: Instant, entropy: Entropy)
 
 def _as_acknowledged(item: NewExecution, id: ExecutionId) -> NewExecution:
     """The execution that the first call with this key made."""
-    return NewExecution(id, item.job_id, item.job_version, item.tenant, item.route, item.shard, item.trigger, item.due_at, item.rank, item.payload)
+    return NewExecution(
+        id, item.job_id, item.job_version, item.tenant, item.route, item.shard, item.trigger, item.due_at, item.rank, item.payload
+    )

@@ -53,7 +53,9 @@ class Jobs:
                 specs.append(spec_of(shape, now, fallback_name=_fallback_name(shape, id)))
         return await self.create_specs(actor, list(zip(ids, specs, strict=True)), now, idempotency)
 
-    async def create_specs(self, actor: Actor, wanted: Sequence[tuple[JobId, JobSpec]], now: Instant, idempotency: Idempotency | None = None) -> list[Job]:
+    async def create_specs(
+        self, actor: Actor, wanted: Sequence[tuple[JobId, JobSpec]], now: Instant, idempotency: Idempotency | None = None
+    ) -> list[Job]:
         """The same for specs that were made in code."""
         new: list[NewJob] = []
         for nth, (id, spec) in enumerate(wanted):
@@ -97,7 +99,9 @@ class Jobs:
         before = await self.show(actor, id)
         if expected is not None and before.version.version != expected:
             raise _somebody_was_faster()
-        return await self.change_spec(actor, before, spec_of(shape, now, fallback_name=before.version.spec.name), now, retry=expected is None)
+        return await self.change_spec(
+            actor, before, spec_of(shape, now, fallback_name=before.version.spec.name), now, retry=expected is None
+        )
 
     async def change_spec(self, actor: Actor, before: Job, spec: JobSpec, now: Instant, *, retry: bool = True) -> Job:
         """The same for a spec that was made in code.
@@ -144,8 +148,10 @@ class Jobs:
         """Cancel the job and its future fires; what runs goes on. Cancelling twice is a no-op."""
         return await self._set_state(actor, id, JobState.CANCELLED, lambda job, now: None, None)
 
-    async def _set_state(self, actor: Actor, id: JobId, state: JobState, following: Callable[[Job, Instant], Instant | None], reason: str | None) -> Job:
-        """Move the job to a state. Where its schedule waits is decided against the version it has then: read again while somebody is faster."""
+    async def _set_state(
+        self, actor: Actor, id: JobId, state: JobState, following: Callable[[Job, Instant], Instant | None], reason: str | None
+    ) -> Job:
+        """Move the job to a state; where its schedule waits is decided against the version that it has then."""
         for _ in range(TRIES):
             before = await self.show(actor, id)
             if before.state is state:
@@ -213,4 +219,3 @@ def _somebody_was_faster() -> Conflict:
 def _refuse_cancelled(job: Job) -> None:
     if job.state is JobState.CANCELLED:
         raise Conflict("DULY-E210", "The job is cancelled and stays so.", field="state", hint="Create a new one.")
-

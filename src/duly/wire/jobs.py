@@ -17,21 +17,17 @@ from duly.domain.overlap import Overlap, OverlapPolicy
 from duly.domain.retry import Backoff, RetryPolicy
 from duly.domain.schedule import DstGap, DstOverlap
 from duly.wire.executions import ExecutionView
-from duly.wire.schedules import PreviewShape
+from duly.wire.schedules import TimingShape
 from duly.wire.shapes import (
     NO_NUL,
-    CronText,
     Label,
     LabelValue,
     Millis,
-    Moment,
     Name,
     PoolName,
-    Seconds,
     Shape,
     Text,
     View,
-    ZoneName,
     json_text,
     moment,
     shown,
@@ -83,23 +79,11 @@ class CatchUpShape(Shape, kw_only=True):
     grace_sec: Annotated[int, Meta(ge=1, le=3600)] = 60
 
 
-class JobShape(Shape, kw_only=True):
-    """A job as it is sent. `type` may be left out when the schedule's own key says it."""
+class JobShape(TimingShape, kw_only=True):
+    """A job as it is sent."""
 
     target: TargetShape
     name: Name | None = None
-    type: JobType | None = None
-    schedule: CronText | None = None
-    seconds: bool = False
-    timezone: ZoneName | None = None
-    dst_gap: DstGap = DstGap.RUN_AFTER
-    dst_overlap: DstOverlap = DstOverlap.FIRST
-    interval_sec: Annotated[int, Meta(ge=1, le=315_360_000)] | None = None
-    anchor_at: Moment | None = None
-    run_at: Moment | None = None
-    delay_sec: Seconds | None = None
-    start_at: Moment | None = None
-    end_at: Moment | None = None
     payload: Raw | UnsetType = UNSET
     retry_policy: RetryShape = msgspec.field(default_factory=RetryShape)
     timeout_sec: Annotated[float, Meta(ge=0.001, le=604_800)] | None = None
@@ -258,7 +242,7 @@ def _wire_name(attribute: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def timing_of(shape: JobShape | PreviewShape, now: Instant) -> Timing:
+def timing_of(shape: TimingShape, now: Instant) -> Timing:
     """When it fires. Raises Invalid when keys contradict one another; relative times count from `now`."""
     kind = _timing_type({key: getattr(shape, key) is not None for key in _OWN_KEY.values()}, shape.type)
     if kind is not JobType.CRON and (shape.seconds or shape.timezone is not None):

@@ -11,8 +11,8 @@ from duly.domain.schedule import DstGap, DstOverlap
 from duly.wire.shapes import CronText, Moment, Seconds, Shape, View, ZoneName
 
 
-class PreviewShape(Shape, kw_only=True):
-    """A schedule to be explained; the same keys as in a job."""
+class TimingShape(Shape, kw_only=True):
+    """When something fires. `type` may be left out when the schedule's own key says it."""
 
     type: JobType | None = None
     schedule: CronText | None = None
@@ -26,6 +26,11 @@ class PreviewShape(Shape, kw_only=True):
     delay_sec: Seconds | None = None
     start_at: Moment | None = None
     end_at: Moment | None = None
+
+
+class PreviewShape(TimingShape, kw_only=True):
+    """A schedule to be explained; the same keys as in a job."""
+
     after: Moment | None = None
     count: Annotated[int, Meta(ge=1, le=1000)] = 10
 

@@ -207,6 +207,15 @@ def use_key(tenant: int, idempotency: Idempotency, ids: Sequence[UUID], now: Ins
     return [UUID(hex=text) for text in loads(used["answer"])]
 
 
+def once(tenant: int, idempotency: Idempotency, ids: list[UUID], now: Instant, write: Action[Any]) -> Action[list[UUID]]:
+    """Write under an idempotency key: what `write` makes, or the ids that the key's first use made."""
+    earlier = yield from use_key(tenant, idempotency, ids, now)
+    if earlier is not None:
+        return earlier
+    yield from write
+    return ids
+
+
 def create_one_by_one(jobs: Sequence[tuple[NewJob, int]], now: Instant) -> Action[dict[JobId, int]]:
     """Three statements a job; answers the numbers of their versions. Raises Conflict for a name that is taken."""
     numbers: dict[JobId, int] = {}

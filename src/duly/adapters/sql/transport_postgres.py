@@ -110,9 +110,9 @@ class PostgresTransport(Bell):
                         await connection.execute("SELECT 1", timeout=5.0)
             except Exception as error:
                 log.debug("no longer listening: %s", error)
-                connection.terminate()
             finally:
                 self._connection = None
+                connection.terminate()
 
     def _heard(self, connection: Any, pid: int, channel: str, payload: object) -> None:
         word, _, instant = str(payload).partition(" ")

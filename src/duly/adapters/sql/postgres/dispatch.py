@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from duly.adapters.sql.definitions import use_key
+from duly.adapters.sql.definitions import once
 from duly.adapters.sql.engine import Action, Call, Lane
 from duly.adapters.sql.engine_postgres import PostgresEngine
 from duly.adapters.sql.rows import NEVER
@@ -30,16 +30,13 @@ class PostgresIntake:
     async def enqueue_once(
         self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant
     ) -> list[ExecutionId]:
-        def action() -> Action[list[ExecutionId]]:
-            ids = [execution.id for execution in executions]
-            earlier = yield from use_key(tenant, idempotency, ids, now)
-            if earlier is not None:
-                return earlier
-            # Tolerant of ids that are there already: their key may have run out since.
-            yield Call("enqueue_again", _columns(executions, now))
-            return ids
+        ids = [execution.id for execution in executions]
+        return await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue_again(executions, now)))
 
-        return await self._engine.run(action)
+
+def _enqueue_again(executions: Sequence[NewExecution], now: Instant) -> Action[None]:
+    # Tolerant of ids that are there already: their key may have run out since.
+    yield Call("enqueue_again", _columns(executions, now))
 
 
 def _columns(executions: Sequence[NewExecution], now: Instant) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from duly.adapters.sql.definitions import use_key
+from duly.adapters.sql.definitions import once
 from duly.adapters.sql.engine import Action, Call, Engine, Many
 from duly.adapters.sql.rows import NEVER, as_uuid
 from duly.adapters.sql.sqlite.places import pass_on
@@ -29,15 +29,8 @@ class SqliteIntake:
     async def enqueue_once(
         self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant
     ) -> list[ExecutionId]:
-        def action() -> Action[list[ExecutionId]]:
-            ids = [execution.id for execution in executions]
-            earlier = yield from use_key(tenant, idempotency, ids, now)
-            if earlier is not None:
-                return earlier
-            yield from _enqueue(executions, now)
-            return ids
-
-        return await self._engine.run(action)
+        ids = [execution.id for execution in executions]
+        return await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue(executions, now)))
 
 
 def _enqueue(executions: Sequence[NewExecution], now: Instant) -> Action[int]:
