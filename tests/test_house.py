@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -29,10 +28,13 @@ REGISTRY = re.compile(
 )
 
 
-@cache
+# Every module of the package, parsed, by its path from the root. At import, while no other thread compiles anything: CPython 3.11
+# counts the depth of its syntax trees once for all threads, and gives up when two build one at the same time.
+MODULES = {str(path.relative_to(ROOT)): ast.parse(path.read_bytes(), str(path)) for path in sorted(SOURCE.rglob("*.py"))}
+
+
 def modules() -> dict[str, ast.Module]:
-    """Every module of the package, parsed, by its path from the root."""
-    return {str(path.relative_to(ROOT)): ast.parse(path.read_bytes(), str(path)) for path in sorted(SOURCE.rglob("*.py"))}
+    return MODULES
 
 
 def domain_modules() -> dict[str, ast.Module]:
