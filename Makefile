@@ -4,11 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest
-CHECKED := $(wildcard src tests benchmarks examples)
+CHECKED := $(wildcard src tests benchmarks examples scripts)
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up dev test quick lint format chaos soak bench constraints clean
+.PHONY: help up dev test quick lint format chaos bench constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -29,7 +29,7 @@ test: $(VENV)/.installed-dev lint ## Install what the tests need, check, and run
 	@$(PYTEST) -n 2 --dist worksteal $(ARGS)
 
 quick: $(VENV)/.installed-dev ## The tests that take seconds
-	@$(PYTEST) -n 2 -m "not (slow or chaos or soak)" $(ARGS)
+	@$(PYTEST) -n 2 -m "not (slow or chaos)" $(ARGS)
 
 lint: $(VENV)/.installed-dev ## ruff, mypy and the import contracts
 	@$(BIN)/ruff check --quiet $(CHECKED)
@@ -44,10 +44,6 @@ format: $(VENV)/.installed-dev ## Format the code and fix what ruff can fix
 chaos: $(VENV)/.installed-dev ## Kill, pause and cut off real processes, the long form
 	@scripts/install-test-services
 	@$(PYTEST) -m chaos --long --timeout 3600 $(ARGS)
-
-soak: $(VENV)/.installed-dev ## Run for a long while and watch for leaks and drift
-	@scripts/install-test-services
-	@$(PYTEST) -m soak --long --timeout 0 $(ARGS)
 
 bench: $(VENV)/.installed-dev ## Measure on this machine (see benchmarks/)
 	@scripts/install-test-services

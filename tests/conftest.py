@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def long_form(request: pytest.FixtureRequest) -> bool:
-    """True under `--long` (`make chaos`, `make soak`): do more rounds."""
+    """True under `--long` (`make chaos`): do more rounds."""
     return bool(request.config.getoption("--long"))
 
 
