@@ -353,4 +353,9 @@ class App(sdk.App):
     """Jobs declared in code, on the store that `store` or DULY_STORE names: a SQLite file by default."""
 
     async def connect(self) -> sdk.Connection:
-        return _connection(await open_node(config.load(store=self.store)))
+        """Open the store. One that is made here, by a client, has nobody behind it yet: that is said."""
+        settings = config.load(store=self.store)
+        node = await open_node(settings)
+        if settings.store == config.default_store(settings.home) and any(migration.number == 1 for migration in node.migrated):
+            log.warning("made a new store in %s; nobody serves it yet: run `duly up` there, or set DULY_STORE", settings.home.absolute())
+        return _connection(node)

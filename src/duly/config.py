@@ -162,7 +162,7 @@ def load(environment: Mapping[str, str] | None = None, **flags: Any) -> Settings
     admin_key = fields["admin_key"] or None
     return Settings(
         home=home,
-        store=fields["store"] or f"sqlite:///{quote(str(home / 'duly.db'))}",
+        store=fields["store"] or default_store(home),
         host=fields["host"],
         port=port,
         admin_key=admin_key,
@@ -204,6 +204,11 @@ def wants_colour(environment: Mapping[str, str] | None = None) -> bool:
     """Whether the command line may use colours on a terminal: NO_COLOR and TERM=dumb say no."""
     source = os.environ if environment is None else environment
     return not source.get("NO_COLOR") and source.get("TERM") != "dumb"
+
+
+def default_store(home: Path) -> str:
+    """The store when nobody names one: a SQLite file in the state directory."""
+    return f"sqlite:///{quote(str(home / 'duly.db'))}"
 
 
 def _read(setting: Setting, source: Mapping[str, str]) -> Any:

@@ -53,7 +53,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def server(shop: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """`duly up shop:app` on a free port."""
-    running = Running.start("up", "shop:app", "--port", "0", "--shell", home=tmp_path_factory.mktemp("state") / "home", cwd=shop)
+    running = Running.start("up", "shop:app", "--port", "0", "--allow-shell", home=tmp_path_factory.mktemp("state") / "home", cwd=shop)
     try:
         yield running.ready()
     finally:

@@ -30,7 +30,7 @@ from duly.domain.job import SHELL_HANDLER
 from duly.domain.zones import tzdata_version
 from duly.sdk import calls
 from duly.sdk.client import Client
-from duly.wire.fleet import WorkerView
+from duly.wire.fleet import PoolView, WorkerView
 from duly.wire.jobs import JobView
 
 OLDEST_PYTHON = (3, 11)
@@ -41,6 +41,7 @@ LEAST_FILES = 1024
 SYSTEM_TZDATA = Path("/usr/share/zoneinfo/tzdata.zi")
 MOST_JOBS = 2000
 MOST_NAMED = 5
+LONG_WAIT: Micros = 60 * SECOND
 
 PASS, WARN, FAIL = "pass", "warn", "fail"
 _MARKS = {PASS: ("✓", GREEN), WARN: ("!", YELLOW), FAIL: ("✗", RED)}
@@ -186,6 +187,18 @@ def _server(settings: config.Settings) -> Iterator[Finding]:
         jobs = list(calls.every_page(client.send, lambda cursor: calls.list_jobs(state="ACTIVE", limit=200, cursor=cursor), MOST_JOBS))
         yield from _workers(workers, jobs)
         yield from _schedules(jobs)
+        yield from _queues(client.send(calls.list_pools()).items)
+
+
+def _queues(pools: Sequence[PoolView]) -> Iterator[Finding]:
+    """Whatever the reason, a run that waits for long is worth a look."""
+    for pool in pools:
+        since = pool.oldest_pending_at
+        if since is not None and output.instant(since) < output.now() - LONG_WAIT:
+            fix = "duly run list --state PENDING, then duly run show RUN for the reason"
+            yield Finding(
+                "queue", WARN, f"{_plural(pool.pending, 'run')} waiting in pool {pool.pool}, the oldest since {output.relative(since)}", fix
+            )
 
 
 def _workers(workers: Sequence[WorkerView], jobs: Sequence[JobView]) -> Iterator[Finding]:
@@ -203,7 +216,7 @@ def _workers(workers: Sequence[WorkerView], jobs: Sequence[JobView]) -> Iterator
         handlers = sorted({f"{handler_of(job.target)} in pool {job.target.pool}" for job in orphans})
         fix = "Start a worker for them: duly worker APP --pool POOL"
         if all(handler_of(job.target) == SHELL_HANDLER for job in orphans):
-            fix = "Shell commands are off by default: start the worker with --shell."
+            fix = "Shell commands are off by default: start the worker with --allow-shell."
         yield Finding("handlers", FAIL, f"no live worker serves {_some(handlers)}: {_some([job.name for job in orphans])} cannot run", fix)
     elif jobs:
         yield Finding("handlers", PASS, f"every handler of {_plural(len(jobs), 'active job')} has a live worker")

@@ -12,6 +12,7 @@ from duly.cli import output, remote, runs
 from duly.cli.daily import MOST_JOBS, count
 from duly.cli.errors import OK
 from duly.cli.execution_text import situation
+from duly.cli.fleet import say_if_nobody_serves
 from duly.cli.output import Column
 from duly.cli.parsing import Arguments, Command, Group, Parser, remote_options
 from duly.cli.values import json_value, moment_of, seconds_of
@@ -95,7 +96,9 @@ def _delete(arguments: Arguments) -> int:
             print("Nothing was changed.", file=sys.stderr)
             return OK
     return _change(
-        arguments, lambda job: calls.cancel_job(job.job_id), "is cancelled: it fires no more; what runs goes on, and its history stays."
+        arguments,
+        lambda job: calls.cancel_job(job.job_id),
+        "is cancelled: it fires no more; what waits or runs goes on, and its history stays.",
     )
 
 
@@ -147,9 +150,10 @@ def _create(arguments: Arguments) -> int:
     job = _job_of(arguments)
     with remote.connect(arguments) as client:
         made = client.send(calls.create_job(job))
-    out.one(_fields(made), made, name=made.name)
-    if out.is_for_people:
-        out.say(f"\nRun it now: duly run {made.name}")
+        out.one(_fields(made), made, name=made.name)
+        if out.is_for_people:
+            out.say(f"\nRun it now: duly run {made.name}")
+        say_if_nobody_serves(client, out, made.job_id)
     return OK
 
 

@@ -12,7 +12,7 @@ import time
 from duly.cli import daily, output, remote
 from duly.cli.errors import OK, RUN_FAILED, TIMED_OUT
 from duly.cli.execution_text import COLUMNS, error_text, fields, situation
-from duly.cli.fleet import handler_of, serves
+from duly.cli.fleet import say_if_nobody_serves
 from duly.cli.output import Column, Output
 from duly.cli.parsing import Arguments, Command, Group, Parser, remote_options
 from duly.cli.values import moment_of, payload_of, seconds_of
@@ -73,6 +73,7 @@ def _after_enqueue(client: Client, out: Output, made: EnqueuedView, job_name: st
         out.one(shown, made, name=made.execution_id)
         if out.is_for_people:
             out.say(f"\nFollow it: duly logs -f {made.execution_id}")
+        say_if_nobody_serves(client, out, made.job_id)
         return OK
     limit = None if arguments.timeout is None else seconds_of(arguments.timeout, "--timeout")
     try:
@@ -102,23 +103,12 @@ def wait(client: Client, out: Output, execution_id: str, limit: float | None) ->
         waited = time.monotonic() - started
         if waited > PATIENCE and execution.state is StateName.PENDING and not has_looked:
             has_looked = True
-            if (trouble := nobody_serves(client, execution.job_id)) is not None:
-                out.say(trouble)
+            say_if_nobody_serves(client, out, execution.job_id)
         left = None if limit is None else limit - waited
         if execution.state in FINAL or (left is not None and left <= 0):
             return execution
         time.sleep(pause if left is None else min(pause, left))
         pause = min(pause * 1.5, LONGEST_PAUSE)
-
-
-def nobody_serves(client: Client, job_id: str) -> str | None:
-    """Why a ready execution may stay where it is: no live worker can run it."""
-    target = client.send(calls.show_job(job_id)).target
-    workers = [worker for worker in client.send(calls.list_workers()).items if worker.state == "LIVE"]
-    if any(serves(worker, target) for worker in workers):
-        return None
-    fix = "start the worker with --shell" if target.shell is not None else f"start one: duly worker APP --pool {target.pool}"
-    return f"! No live worker serves {handler_of(target)} in pool {target.pool}; {fix}"
 
 
 # ---------------------------------------------------------------- the noun
@@ -160,7 +150,9 @@ def _show(arguments: Arguments) -> int:
     out = output.of(arguments)
     with remote.connect(arguments) as client:
         execution = client.send(calls.show_execution(remote.run_id(arguments.run)))
-    out.one(fields(execution), execution, name=execution.execution_id)
+        out.one(fields(execution), execution, name=execution.execution_id)
+        if execution.state is StateName.PENDING:
+            say_if_nobody_serves(client, out, execution.job_id)
     return OK
 
 

@@ -55,7 +55,7 @@ def worker_options(parser: Parser) -> None:
     parser.add_argument("--label", metavar="K=V", action="append", help="a label to offer, such as region=eu or gpu; may be repeated")
     parser.add_argument("--slots", metavar="N", type=_whole, help="how many executions to run at once")
     parser.add_argument("--processes", metavar="N", type=_whole, help='child processes for jobs with executor="process"; one per core')
-    parser.add_argument("--shell", "--allow-shell", action="store_true", help="run shell jobs of this pool; off unless it is asked for")
+    parser.add_argument("--allow-shell", dest="shell", action="store_true", help="run shell jobs of this pool; off unless it is asked for")
 
 
 def up_options(parser: Parser) -> None:
@@ -213,7 +213,7 @@ _EXAMPLES = """
 examples:
   duly up                          a server and a worker on a SQLite file in .duly
   duly up shop.jobs:app            the same, with the jobs that your code declares
-  duly up --port 0 --shell         a free port; shell jobs allowed
+  duly up --port 0 --allow-shell   a free port; shell jobs allowed
 """
 
 COMMANDS = {

@@ -82,7 +82,7 @@ def _worker(service: Service, reference: str | None) -> list[tuple[str, str]]:
     labels = "".join(f", {key}={value}" if value else f", {key}" for key, value in settings.labels.items())
     own = sorted(service.app.tasks) if service.app is not None else []
     shown = ", ".join(own[:_MOST_HANDLERS]) + (f" and {len(own) - _MOST_HANDLERS} more" if len(own) > _MOST_HANDLERS else "")
-    shell = "shell commands" if settings.pool in settings.shell_pools else "no shell commands (--shell allows them)"
+    shell = "shell commands" if settings.pool in settings.shell_pools else "no shell commands (--allow-shell allows them)"
     lines = [("worker", f"{settings.slots} slots in pool {settings.pool}{labels}")]
     if reference is not None:
         lines.append(("jobs", f"{shown or 'none declared'}   (from {reference})"))

@@ -179,14 +179,15 @@ def _check_address(url: Url, address: Address, allow: AllowList, allow_http: boo
     _check_scheme_and_port(url, allow_http)
     if not is_global(address):
         where = "" if str(address) == url.host else f"{url.host} leads to "
-        raise refused(f"{where}{address}, which is not a public address. The operator can allow it.")
+        raise refused(f"{where}{address}, which is not a public address. The operator can allow it in DULY_WEBHOOK_ALLOW.")
 
 
 def _check_scheme_and_port(url: Url, allow_http: bool) -> None:
     if url.scheme != "https" and not allow_http:
-        raise refused("Only https is allowed. The operator can allow http, or this host.")
+        raise refused(f"Only https is allowed, unless the operator sets DULY_WEBHOOK_HTTP or DULY_WEBHOOK_ALLOW={url.host}:{url.port}.")
     if url.port not in PORTS:
-        raise refused(f"Port {url.port} is not one of {', '.join(map(str, sorted(PORTS)))}. The operator can allow {url.host}:{url.port}.")
+        ports = ", ".join(map(str, sorted(PORTS)))
+        raise refused(f"Port {url.port} is not one of {ports}. The operator can set DULY_WEBHOOK_ALLOW={url.host}:{url.port}.")
 
 
 def _read_authority(authority: str) -> tuple[str, int | None, Address | None]:

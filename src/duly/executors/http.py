@@ -147,7 +147,9 @@ class _Caller:
         if not self._allow.has_host(url.host, url.port):
             for address in addresses:
                 if not self._allow.has_address(address) and is_own(address):
-                    raise refused(f"{url.host} leads to {address}, an address of this worker. The operator can allow it.")
+                    raise refused(
+                        f"{url.host} leads to {address}, an address of this worker. The operator can allow it in DULY_WEBHOOK_ALLOW."
+                    )
         return addresses
 
     async def _connect(self, url: Url, addresses: list[Address]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -219,7 +219,9 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except _AWAY as error:
-        raise Unavailable("DULY-E501", f"PostgreSQL does not answer: {_words(error)}") from error
+        raise Unavailable(
+            "DULY-E501", f"PostgreSQL does not answer: {_words(error)}", hint="Check DULY_STORE, and that the server runs."
+        ) from error
 
 
 def _words(error: BaseException) -> str:

@@ -38,6 +38,7 @@ class PostgresTransport(Bell):
         self._sender: asyncio.Task[None] | None = None
         self._ready_to_send = False
         self._due_to_send: Instant | None = None
+        self._connected = asyncio.Event()
 
     async def announce(self, routes: Sequence[int]) -> None:
         self.ring()
@@ -81,9 +82,12 @@ class PostgresTransport(Bell):
             due, self._due_to_send = self._due_to_send, None
             payload = ("ready" if self._ready_to_send else "") + ("" if due is None else f" {due}")
             self._ready_to_send = False
-            if self._connection is None:
-                return
             try:
+                # The first hint of a process comes before its connection does; the waiting is short, or the hint is lost.
+                async with asyncio.timeout(CONNECT_TIMEOUT):
+                    await self._connected.wait()
+                if self._connection is None:
+                    return
                 await self._connection.execute("SELECT pg_notify($1, $2)", CHANNEL, payload, timeout=5.0)
             except _FAULTS as error:
                 log.debug("a hint was lost: %s", error)
@@ -101,6 +105,7 @@ class PostgresTransport(Bell):
                 await asyncio.sleep(RECONNECT_EVERY)
                 continue
             self._connection = connection
+            self._connected.set()
             # What was announced while nobody listened is found by looking once.
             self.ring()
             try:
@@ -112,6 +117,7 @@ class PostgresTransport(Bell):
                 log.debug("no longer listening: %s", error)
             finally:
                 self._connection = None
+                self._connected.clear()
                 connection.terminate()
 
     def _heard(self, connection: Any, pid: int, channel: str, payload: object) -> None:
