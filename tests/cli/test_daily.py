@@ -410,3 +410,15 @@ def test_what_a_reader_does_not_want_is_not_an_error(server: Running) -> None:
 
         assert process.wait(timeout=60) == 0
         assert process.stderr.read() == ""
+
+
+def test_a_run_that_no_worker_can_take_says_so_wherever_one_looks(server: Running) -> None:
+    reason = "No live worker serves nightly_reprot in pool default; did you mean nightly_report?"
+    made = server.duly("job", "create", "--name", "misspelled", "--handler", "nightly_reprot", "--json")
+    run = server.duly("run", "misspelled", "--json")
+    shown = server.duly("run", "show", json.loads(run.out)["executionId"], "--json")
+
+    assert [reason in answer.err for answer in (made, run, shown)] == [True, True, True]
+    assert json.loads(shown.out)["state"] == "PENDING"
+    server.duly("run", "cancel", json.loads(run.out)["executionId"])
+    server.duly("job", "delete", "misspelled", "--yes")

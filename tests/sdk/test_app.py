@@ -336,3 +336,19 @@ def test_current_works_inside_a_handler_only() -> None:
 
 
 def _nothing() -> None: ...
+
+
+async def test_a_client_that_makes_the_default_store_is_told_that_nobody_serves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("DULY_HOME", str(tmp_path / "elsewhere"))
+    monkeypatch.delenv("DULY_STORE", raising=False)
+
+    for _ in range(2):
+        app = App("shop")
+        await app.job(name="work")(_nothing).enqueue()
+        await app.close()
+
+    assert [record.getMessage() for record in caplog.records if "made a new store" in record.getMessage()] == [
+        f"made a new store in {tmp_path / 'elsewhere'}; nobody serves it yet: run `duly up` there, or set DULY_STORE"
+    ]
