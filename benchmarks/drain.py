@@ -9,7 +9,7 @@ import argparse
 import asyncio
 import time
 
-from benchmarks.harness import STORES, on_demand_job, opened, processes, query, report, scratch
+from benchmarks.harness import chosen_stores, on_demand_job, opened, processes, query, report, scratch
 from duly.usecases.executions import Wanted
 
 PAD = "x" * 48
@@ -43,12 +43,11 @@ async def drain(kind: str, executions: int, workers: int) -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--store", choices=STORES, action="append")
     parser.add_argument("--executions", type=int, default=100_000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=1)
-    options = parser.parse_args()
-    for kind in options.store or STORES:
+    options, stores = chosen_stores(parser)
+    for kind in stores:
         for _ in range(options.repeat):
             asyncio.run(drain(kind, options.executions, 1 if kind == "sqlite" else options.workers))
 

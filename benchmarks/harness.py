@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -115,6 +116,13 @@ async def query(scratch: Scratch, sql: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in await connection.fetch(sql)]
     finally:
         await connection.close()
+
+
+def chosen_stores(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, tuple[str, ...]]:
+    """The options of a benchmark, and the stores it was asked to measure: both unless it says otherwise."""
+    parser.add_argument("--store", choices=STORES, action="append")
+    options = parser.parse_args()
+    return options, tuple(options.store or STORES)
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:

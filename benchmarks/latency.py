@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from benchmarks.harness import STORES, Scratch, on_demand_job, opened, percentiles, processes, query, report, scratch
+from benchmarks.harness import Scratch, chosen_stores, on_demand_job, opened, percentiles, processes, query, report, scratch
 from duly.domain.instants import SECOND
 from duly.usecases.executions import Wanted
 
@@ -57,11 +57,10 @@ async def _settled(store: Scratch, count: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--store", choices=STORES, action="append")
     parser.add_argument("--rate", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=10.0)
-    options = parser.parse_args()
-    for kind in options.store or STORES:
+    options, stores = chosen_stores(parser)
+    for kind in stores:
         asyncio.run(latency(kind, options.rate, options.seconds))
 
 

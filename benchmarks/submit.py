@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from benchmarks.harness import KEY, STORES, on_demand_job, opened, processes, report, scratch, server_url
+from benchmarks.harness import KEY, chosen_stores, on_demand_job, opened, processes, report, scratch, server_url
 from duly.domain.ids import job_text
 from duly.usecases.executions import Wanted
 
@@ -81,11 +81,10 @@ async def _flood(host: str, port: int, job: str, connections: int, seconds: floa
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--store", choices=STORES, action="append")
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--connections", type=int, default=64)
-    options = parser.parse_args()
-    for kind in options.store or STORES:
+    options, stores = chosen_stores(parser)
+    for kind in stores:
         asyncio.run(submit(kind, options.seconds, options.connections))
 
 

@@ -4,7 +4,7 @@ One text serves both engines wherever it can be the same. `sql/postgres.sql` and
 `sql/sqlite.sql` add what only one engine has, and may override a shared text by name, with
 the reason beside it. `/*again*/` is a seam: a statement that has it exists twice, plain and as
 `…_again`, where the seam reads ON CONFLICT DO NOTHING (see sql/postgres.sql). `/*for update*/`
-locks the row on PostgreSQL.
+locks the row on PostgreSQL. A `-- part: x` stands in every statement of its file that says `/*x*/`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-_BLOCK = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_BLOCK = re.compile(r"^-- (name|part): (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"--[^\n]*")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _SHARED = ("definitions", "fleet", "insights")
@@ -49,8 +49,14 @@ def statements(engine: str) -> dict[str, Statement]:
 
 
 def _parse(source: str) -> dict[str, str]:
+    """The statements of a file, with its parts put in where they are named."""
     blocks = _BLOCK.split(source)[1:]
-    return {name: _COMMENT.sub("", body).strip().rstrip(";") for name, body in zip(blocks[::2], blocks[1::2], strict=True)}
+    kinds: dict[str, dict[str, str]] = {"name": {}, "part": {}}
+    for kind, name, body in zip(blocks[::3], blocks[1::3], blocks[2::3], strict=True):
+        kinds[kind][name] = _COMMENT.sub("", body).strip().rstrip(";")
+    for part, text in kinds["part"].items():
+        kinds["name"] = {name: body.replace(f"/*{part}*/", text) for name, body in kinds["name"].items()}
+    return kinds["name"]
 
 
 def _names(text: str) -> tuple[str, tuple[str, ...]]:

@@ -267,6 +267,27 @@ ORDER BY l.lease_id, m.id;
 
 -- ---------------------------------------------------------------- finish
 
+-- part: free_and_close
+-- How both finishes end: places are given back, and leases that the worker believes complete are closed if they are.
+), freed_places AS (
+    DELETE FROM places
+    WHERE ctid = ANY (ARRAY(
+        SELECT p.tid
+        FROM unnest(:place_jobs::uuid[], :place_ids::uuid[]) AS f (job_id, id)
+        CROSS JOIN LATERAL (SELECT ctid AS tid FROM places WHERE job_id = f.job_id AND id = f.id FOR UPDATE) p
+        WHERE (f.id IN (SELECT id FROM accepted)) IS TRUE))
+), closed AS (
+    DELETE FROM leases l
+    USING held
+    WHERE l.lease_id = held.lease_id AND l.lease_id = ANY (:closing::bigint[])
+      AND NOT EXISTS (
+        SELECT FROM member m
+        WHERE m.lease_id = l.lease_id
+          AND m.id NOT IN (SELECT id FROM done)
+          AND (SELECT o.id FROM outcomes o WHERE o.id = m.id) IS NULL
+          AND (SELECT a.id FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt) IS NULL)
+)
+
 -- name: finish
 -- Successes, the hot path. The lease row locked FOR SHARE is the fence: if it is gone, or not this worker's, or never held
 -- that execution, nothing is written for it. The attempt number comes from the lease, not from the worker. `:closing` are
@@ -290,24 +311,7 @@ WITH held AS MATERIALIZED (
     SELECT id, 4, attempt, lease_id, :worker::bigint, started_at, finished_at, result FROM done
     /*again*/
     RETURNING id
-), freed_places AS (
-    DELETE FROM places
-    WHERE ctid = ANY (ARRAY(
-        SELECT p.tid
-        FROM unnest(:place_jobs::uuid[], :place_ids::uuid[]) AS f (job_id, id)
-        CROSS JOIN LATERAL (SELECT ctid AS tid FROM places WHERE job_id = f.job_id AND id = f.id FOR UPDATE) p
-        WHERE (f.id IN (SELECT id FROM accepted)) IS TRUE))
-), closed AS (
-    DELETE FROM leases l
-    USING held
-    WHERE l.lease_id = held.lease_id AND l.lease_id = ANY (:closing::bigint[])
-      AND NOT EXISTS (
-        SELECT FROM member m
-        WHERE m.lease_id = l.lease_id
-          AND m.id NOT IN (SELECT id FROM done)
-          AND (SELECT o.id FROM outcomes o WHERE o.id = m.id) IS NULL
-          AND (SELECT a.id FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt) IS NULL)
-)
+/*free_and_close*/
 SELECT a.n AS accepted, CASE WHEN a.n < cardinality(:ids::uuid[]) THEN (SELECT array_agg(id) FROM accepted) END AS accepted_ids
 FROM (SELECT count(*) AS n FROM accepted) a;
 
@@ -350,24 +354,7 @@ WITH held AS MATERIALIZED (
     FROM done d JOIN unsuccessful u ON u.id = d.id WHERE d.id NOT IN (SELECT id FROM back)
     ON CONFLICT DO NOTHING
     RETURNING id
-), freed_places AS (
-    DELETE FROM places
-    WHERE ctid = ANY (ARRAY(
-        SELECT p.tid
-        FROM unnest(:place_jobs::uuid[], :place_ids::uuid[]) AS f (job_id, id)
-        CROSS JOIN LATERAL (SELECT ctid AS tid FROM places WHERE job_id = f.job_id AND id = f.id FOR UPDATE) p
-        WHERE (f.id IN (SELECT id FROM accepted)) IS TRUE))
-), closed AS (
-    DELETE FROM leases l
-    USING held
-    WHERE l.lease_id = held.lease_id AND l.lease_id = ANY (:closing::bigint[])
-      AND NOT EXISTS (
-        SELECT FROM member m
-        WHERE m.lease_id = l.lease_id
-          AND m.id NOT IN (SELECT id FROM done)
-          AND (SELECT o.id FROM outcomes o WHERE o.id = m.id) IS NULL
-          AND (SELECT a.id FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt) IS NULL)
-)
+/*free_and_close*/
 SELECT u.n AS accepted, CASE WHEN u.n < cardinality(:ids::uuid[]) THEN (SELECT array_agg(id) FROM unsuccessful) END AS accepted_ids
 FROM (SELECT count(*) AS n FROM unsuccessful) u;
 
