@@ -29,13 +29,15 @@ T = TypeVar("T")
 BUSY_TIMEOUT_MS = 10_000
 LARGEST_GROUP = 256
 READERS = 2
+# Page caches: without a bound of their own they grow to the size of the history.
+WRITER_CACHE_KIB = 32_768
+READER_CACHE_KIB = 8_192
 
 _SETTINGS = f"""
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
 PRAGMA busy_timeout = {BUSY_TIMEOUT_MS};
 PRAGMA wal_autocheckpoint = 4000;
-PRAGMA cache_size = -65536;
 PRAGMA temp_store = MEMORY;
 PRAGMA foreign_keys = OFF;
 """
@@ -130,12 +132,12 @@ class SqliteEngine:
 
     # ------------------------------------------------------------ on the threads
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, cache_kib: int = WRITER_CACHE_KIB) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self.path, isolation_level=None, cached_statements=400, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=True
         )
         connection.row_factory = sqlite3.Row
-        connection.executescript(_SETTINGS)
+        connection.executescript(f"{_SETTINGS} PRAGMA cache_size = -{cache_kib};")
         return connection
 
     def _write_loop(self, started: queue.SimpleQueue[BaseException | None]) -> None:
@@ -196,7 +198,7 @@ class SqliteEngine:
         connection: sqlite3.Connection | None = None
         while (job := self._reads.get()) is not None:
             try:
-                connection = connection or self._connect()
+                connection = connection or self._connect(READER_CACHE_KIB)
                 job.result = job.work(connection)
             except sqlite3.Error as error:
                 job.error = _translate(error)
