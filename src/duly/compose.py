@@ -54,9 +54,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("duly")
 
-SERVER_ROLES = ("api", "dispatcher", "sweeper", "pruner")
-ALL_ROLES = (*SERVER_ROLES, "worker")
-
 
 @dataclass(slots=True)
 class Node:

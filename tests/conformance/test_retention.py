@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from duly.adapters.sql.engine import Lane
 from duly.domain.execution import LogLine
 from duly.domain.instants import DAY, HOUR
 from duly.domain.lifecycle import Outcome, State
@@ -215,3 +216,16 @@ class TestPartitions:
         made = await asyncio.gather(*(world.store.retention.prepare(world.now, 2 * DAY) for _ in range(3)))
 
         assert sum(made) == 9
+
+    async def test_a_reader_of_the_history_is_waited_for_by_nobody(self, world: World) -> None:
+        await world.store.retention.prepare(world.now, 3 * DAY)
+        engine = world.engine
+
+        async with engine._pools[Lane.GENERAL].connection() as reader, reader.transaction():
+            await reader.fetch("SELECT count(*) FROM executions")
+            async with asyncio.timeout(5):
+                dropped = await world.store.retention.prune(TODAY + 2 * DAY, world.now, 100)
+                await world.enqueue(await world.job())
+
+        assert dropped == 0
+        assert await world.store.retention.prune(TODAY + 2 * DAY, world.now, 100) == 1
