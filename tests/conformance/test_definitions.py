@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
+from duly.adapters.sql.definitions import _lock
 from duly.domain.errors import Conflict
 from duly.domain.instants import DAY, HOUR, MINUTE, SECOND
 from duly.domain.job import JobSpec
@@ -406,3 +408,10 @@ class TestHealth:
         first = await store.health.store_now()
 
         assert await store.health.store_now() >= first > START
+
+
+def test_a_change_locks_the_schedule_before_the_job_as_a_fire_does() -> None:
+    # The other way round, a last fire and a DELETE of the same job lock each other out until the server ends one of them.
+    locking = _lock(1, UUID(int=7))
+
+    assert [next(locking).name, locking.send(()).name] == ["lock_schedule", "lock_job"]
