@@ -1,8 +1,8 @@
 """Loads the named statements: `-- name: x` blocks with `:named` parameters.
 
-One text serves both engines wherever it can be the same. `sql/postgres.sql` and
-`sql/sqlite.sql` add what only one engine has, and may override a shared text by name, with
-the reason beside it. `/*again*/` is a seam: a statement that has it exists twice, plain and as
+One text serves both engines wherever it can be the same: `sql/x.sql`. Files that end in the
+name of an engine (`sql/postgres.sql`, `sql/x.sqlite.sql`) add what only that one has, and may
+override a shared text by name, with the reason beside it. `/*again*/` is a seam: a statement that has it exists twice, plain and as
 `…_again`, where the seam reads ON CONFLICT DO NOTHING (see sql/postgres.sql). `/*for update*/`
 locks the row on PostgreSQL. A `-- part: x` stands in every statement of its file that says `/*x*/`.
 """
@@ -17,7 +17,7 @@ from importlib.resources import files
 _BLOCK = re.compile(r"^-- (name|part): (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"--[^\n]*")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
-_SHARED = ("definitions", "fleet", "insights")
+_ENGINES = ("sqlite", "postgres")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,26 @@ class Statement:
 def statements(engine: str) -> dict[str, Statement]:
     """Every statement of an engine by name."""
     texts: dict[str, str] = {}
-    for part in (*_SHARED, engine):
-        texts |= _parse(files("duly.adapters.sql").joinpath("sql", f"{part}.sql").read_text(encoding="utf-8"))
+    for text in _files(engine):
+        texts |= _parse(text)
     seamed = {f"{name}_again": text.replace("/*again*/", "ON CONFLICT DO NOTHING") for name, text in texts.items() if "/*again*/" in text}
     if engine == "postgres":
         # With one writer nothing needs it; here a change of a job excludes every other until it commits.
         texts = {name: text.replace("/*for update*/", "FOR UPDATE") for name, text in texts.items()}
     number = _dollars if engine == "postgres" else _names
     return {name: Statement(name, *number(text)) for name, text in (texts | seamed).items()}
+
+
+def _files(engine: str) -> list[str]:
+    """The texts that an engine has: the shared ones first, then its own."""
+    shared, own = [], []
+    for file in sorted(files("duly.adapters.sql").joinpath("sql").iterdir(), key=lambda file: file.name):
+        kind = file.name.removesuffix(".sql").rpartition(".")[2]
+        if file.name.endswith(".sql") and kind not in _ENGINES:
+            shared.append(file.read_text(encoding="utf-8"))
+        elif kind == engine:
+            own.append(file.read_text(encoding="utf-8"))
+    return shared + own
 
 
 def _parse(source: str) -> dict[str, str]:
