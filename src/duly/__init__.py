@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, Unavailable
     from duly.sdk.client import Client
     from duly.sdk.context import Cancelled, Context, current
+    from duly.sdk.limits import Concurrency, Rate
     from duly.sdk.retry import Retry
     from duly.sdk.task import Task
 
@@ -18,12 +19,14 @@ __all__ = [
     "App",
     "Cancelled",
     "Client",
+    "Concurrency",
     "Conflict",
     "Context",
     "DulyError",
     "Forbidden",
     "Invalid",
     "NotFound",
+    "Rate",
     "Retry",
     "Task",
     "TooLarge",
@@ -36,6 +39,7 @@ _HOMES = {
     "duly.domain.errors": ("Conflict", "DulyError", "Forbidden", "Invalid", "NotFound", "TooLarge", "Unavailable"),
     "duly.sdk.client": ("Client",),
     "duly.sdk.context": ("Cancelled", "Context", "current"),
+    "duly.sdk.limits": ("Concurrency", "Rate"),
     "duly.sdk.retry": ("Retry",),
     "duly.sdk.task": ("Task",),
 }

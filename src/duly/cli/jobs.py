@@ -140,7 +140,11 @@ def _configure_create(parser: Parser) -> None:
     parser.add_argument("--payload", metavar="JSON", help="what the handler gets; @file reads a file, - standard input")
     parser.add_argument("--retry", metavar="N", type=count, help="how many attempts at most (3)")
     parser.add_argument("--timeout", metavar="TIME", help="how long an attempt may take, such as 10m")
-    parser.add_argument("--overlap", metavar="POLICY", help="when the previous run still runs: skip, queue_one, queue_all or allow")
+    parser.add_argument(
+        "--overlap",
+        metavar="POLICY",
+        help="when the previous run still runs: skip, queue_one, queue_all, allow, cancel_previous or kill_previous",
+    )
     parser.add_argument("--description", metavar="TEXT")
     remote_options(parser)
 

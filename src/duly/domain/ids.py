@@ -21,6 +21,7 @@ ExecutionId = UUID
 
 JOB_PREFIX = "job_"
 EXECUTION_PREFIX = "run_"
+BATCH_PREFIX = "batch_"
 
 _DIGITS = re.compile("[0-9a-f]{32}")
 _VARIANT = 0b10 << 62
@@ -79,6 +80,11 @@ def execution_text(id: ExecutionId) -> str:
     return EXECUTION_PREFIX + id.hex
 
 
+def batch_text(id: UUID) -> str:
+    """The id of a backfill or a bulk action as people and the wire see it: `batch_…`."""
+    return BATCH_PREFIX + id.hex
+
+
 def parse_job_id(text: str) -> JobId:
     """Read `job_…`; raises Invalid for anything else."""
     return _parse(text, JOB_PREFIX, "jobId")
@@ -87,6 +93,11 @@ def parse_job_id(text: str) -> JobId:
 def parse_execution_id(text: str) -> ExecutionId:
     """Read `run_…`; raises Invalid for anything else."""
     return _parse(text, EXECUTION_PREFIX, "executionId")
+
+
+def parse_batch_id(text: str) -> UUID:
+    """Read `batch_…`; raises Invalid for anything else."""
+    return _parse(text, BATCH_PREFIX, "batchId")
 
 
 def _parse(text: str, prefix: str, field: str) -> UUID:

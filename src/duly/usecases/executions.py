@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from duly.domain.access import Actor
 from duly.domain.errors import Conflict, NotFound
@@ -12,6 +13,7 @@ from duly.domain.ids import ExecutionId, JobId, execution_text, new_ids
 from duly.domain.instants import Instant, Micros
 from duly.domain.job import HEAD_STARTS, Job, Priority
 from duly.domain.lifecycle import JobState, State, Trigger, is_final
+from duly.domain.limits import gates_of, unique_key
 from duly.domain.shards import shard_of
 from duly.ports.clock import Clock, Entropy
 from duly.ports.store import Cancels, ExecutionFilter, Idempotency, Insights, Intake
@@ -22,13 +24,16 @@ from duly.usecases.jobs import Jobs
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One execution that somebody asks for. Payload is JSON text; None means the job's own."""
+    """One execution that somebody asks for. Payload is JSON text; None means the job's own. `scheduled_at` is the nominal time
+    of one that was due before, `batch` what asked for many at once."""
 
     payload: str | None = None
     run_at: Instant | None = None
     delay: Micros | None = None
     priority: Priority | None = None
     trigger: Trigger = Trigger.ENQUEUE
+    scheduled_at: Instant | None = None
+    batch: UUID | None = None
 
 
 class Executions:
@@ -44,7 +49,7 @@ class Executions:
         self._clock = clock
         self._entropy = entropy
         self._transport = transport
-        self._enqueues: Coalescer[Sequence[NewExecution], None] = Coalescer(self._flush, most=5_000, weigh=len)
+        self._enqueues: Coalescer[Sequence[NewExecution], dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=len)
 
     async def enqueue(
         self, actor: Actor, job_id: JobId, wanted: Sequence[Wanted], idempotency: Idempotency | None = None
@@ -58,18 +63,23 @@ class Executions:
         if job.state is JobState.CANCELLED:
             raise Conflict("DULY-E210", "The job is cancelled.", field="state", hint="Create a new one.")
         now = self._clock.now()
-        new = _headers(job, wanted, now, self._entropy)
-        if idempotency is None:
-            await self._enqueues.add(new)
-        else:
-            ids = await self._intake.enqueue_once(job.version.tenant, new, idempotency, now)
-            new = [item if item.id == id else _as_acknowledged(item, id) for item, id in zip(new, ids, strict=True)]
-        await self._hint(new, now)
-        return new
+        return await self.submit(headers(job, wanted, now, self._entropy), idempotency)
 
-    async def _flush(self, batches: Sequence[Sequence[NewExecution]]) -> list[None]:
-        await self._intake.enqueue([item for batch in batches for item in batch], self._clock.now())
-        return [None] * len(batches)
+    async def submit(self, new: Sequence[NewExecution], idempotency: Idempotency | None = None) -> list[NewExecution]:
+        """Write headers that were made before. What stands for another, because of its key, has that one's id in the answer."""
+        now = self._clock.now()
+        if idempotency is None:
+            instead = await self._enqueues.add(new)
+            made = [item._replace(id=instead[item.id], is_duplicate=True) if item.id in instead else item for item in new]
+        else:
+            ids = await self._intake.enqueue_once(new[0].tenant, new, idempotency, now)
+            made = [item if item.id == id else item._replace(id=id) for item, id in zip(new, ids, strict=True)]
+        await self._hint(new, now)
+        return made
+
+    async def _flush(self, batches: Sequence[Sequence[NewExecution]]) -> list[dict[ExecutionId, ExecutionId]]:
+        report = await self._intake.enqueue([item for batch in batches for item in batch], self._clock.now())
+        return [report.instead] * len(batches)
 
     async def _hint(self, new: Sequence[NewExecution], now: Instant) -> None:
         routes = {item.route for item in new if item.due_at <= now}
@@ -132,13 +142,16 @@ class Executions:
         return await self._insights.logs(id, attempt, after, limit)
 
 
-def _headers(job: Job, wanted: Sequence[Wanted], now: Instant, entropy: Entropy) -> list[NewExecution]:
-    version = job.version
-    shard = shard_of(job.id)
+def headers(job: Job, wanted: Sequence[Wanted], now: Instant, entropy: Entropy) -> list[NewExecution]:
+    """The headers of what is wanted, with the gates they pass and the keys they need."""
+    version, spec = job.version, job.version.spec
+    shard, limits = shard_of(job.id), job.version.spec.limits
     made: list[NewExecution] = []
     for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True):
         due_at = want.run_at if want.run_at is not None else now + (want.delay or 0)
         head_start = version.head_start if want.priority is None else HEAD_STARTS[want.priority]
+        payload = spec.payload if want.payload is None else want.payload
+        unique = limits.unique
         made.append(
             NewExecution(
                 id=id,
@@ -151,13 +164,12 @@ def _headers(job: Job, wanted: Sequence[Wanted], now: Instant, entropy: Entropy)
                 due_at=due_at,
                 rank=due_at - head_start,
                 payload=want.payload,
+                scheduled_at=want.scheduled_at,
+                gates=gates_of(limits, version.tenant, job.id, spec.name, payload),
+                unique=None
+                if unique is None or want.trigger is not Trigger.ENQUEUE
+                else (unique_key(unique, job.id, payload), None if unique.window is None else now + unique.window),
+                batch=want.batch,
             )
         )
     return made
-
-
-def _as_acknowledged(item: NewExecution, id: ExecutionId) -> NewExecution:
-    """The execution that the first call with this key made."""
-    return NewExecution(
-        id, item.job_id, item.job_version, item.tenant, item.route, item.shard, item.trigger, item.due_at, item.rank, item.payload
-    )

@@ -553,19 +553,23 @@ WITH named AS MATERIALIZED (
     SELECT * FROM from_ready UNION ALL SELECT * FROM from_timers UNION ALL SELECT * FROM from_blocked
 ), unwaited AS (
     DELETE FROM waits WHERE id IN (SELECT id FROM stopped)
-), ungated AS (
-    DELETE FROM gate_waits WHERE id IN (SELECT id FROM stopped)
 ), freed_places AS (
     DELETE FROM places p USING named n WHERE n.holds_place AND p.job_id = n.job_id AND p.id = n.id AND n.id IN (SELECT id FROM stopped)
     RETURNING p.job_id
-), freed_slots AS (
-    DELETE FROM slots WHERE id IN (SELECT id FROM stopped) AND (lasts IS NULL OR until IS NULL) RETURNING gate
 ), made_final AS (
     INSERT INTO outcomes (id, state, attempt, finished_at, error)
     SELECT id, 6, attempt - 1, :now::bigint, '{"reason":"cancelled"}' FROM stopped
 )
-SELECT (SELECT array_agg(id) FROM stopped) AS stopped, (SELECT array_agg(job_id) FROM freed_places) AS freed,
-       (SELECT array_agg(DISTINCT gate) FROM freed_slots) AS gates;
+SELECT (SELECT array_agg(id) FROM stopped) AS stopped, (SELECT array_agg(job_id) FROM freed_places) AS freed;
+
+-- name: leave_gates
+-- … and leaves its gates: a statement of its own, because it may have passed one while the first waited for its lock.
+WITH unwaited AS (
+    DELETE FROM gate_waits WHERE id = ANY (:ids::uuid[])
+), freed AS (
+    DELETE FROM slots WHERE id = ANY (:ids::uuid[]) AND (lasts IS NULL OR until IS NULL) RETURNING gate
+)
+SELECT DISTINCT gate FROM freed;
 
 -- name: standings
 SELECT s.id, s.state
