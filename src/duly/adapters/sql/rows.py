@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from duly.adapters.sql.engine import Row
-from duly.domain.execution import Attempt, Execution, LogLine, Lost
+from duly.domain.execution import Attempt, Execution, LogLine, Lost, Saved
 from duly.domain.instants import Instant
 from duly.domain.job import Job, JobSpec, JobVersion
 from duly.domain.lifecycle import JobState, Outcome, SkipReason, State, Trigger
@@ -90,7 +90,13 @@ def execution_of(row: Row) -> Execution:
         error=None if state is State.SUCCEEDED else error,
         cancel_asked_at=row["cancel_asked_at"],
         skip=None if skip is None else SkipReason(skip),
+        saved=None if row["saved_number"] is None else Saved(row["saved_number"], None, row["progress"], row["saved_at"]),
     )
+
+
+def saved_of(row: Row) -> Saved:
+    """A row of checkpoints."""
+    return Saved(row["number"], row["data"], row["progress"], row["saved_at"])
 
 
 def lost_of(row: Row) -> Lost:
