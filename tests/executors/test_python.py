@@ -18,7 +18,8 @@ import pytest
 from duly.executors.output import MOST_LINES
 from duly.executors.processes import ProcessPool
 from duly.executors.python import python_handlers
-from duly.ports.handlers import Attempt, ExecutorKind, Failure, Handler, PythonCall
+from duly.ports.endings import Failure
+from duly.ports.handlers import Attempt, ExecutorKind, Handler, PythonCall
 from tests.executors.attempts import NOW, python
 from tests.executors.sample_app import app
 

@@ -29,7 +29,8 @@ from typing import Any
 import msgspec
 
 from duly.executors.messages import LONGEST_MESSAGE, Broken, Hello, Log, Raised, Reply, Request, Returned, Run
-from duly.ports.handlers import Attempt, CallSource, Failure, PythonCall
+from duly.ports.endings import Failure
+from duly.ports.handlers import Attempt, CallSource, PythonCall
 
 PR_SET_PDEATHSIG = 1
 LONGEST_DETAIL = 64 << 10

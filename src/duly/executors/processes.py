@@ -21,7 +21,8 @@ from duly.executors.groups import ProcessGroup, describe_exit
 from duly.executors.guard import Guard
 from duly.executors.messages import LONGEST_MESSAGE, Broken, Hello, Log, Raised, Reply, Request, Returned, Run
 from duly.executors.output import Budget, Lines, OutputPipe, open_pipe
-from duly.ports.handlers import Attempt, Failure
+from duly.ports.endings import Failure
+from duly.ports.handlers import Attempt
 
 # How long a child that hung up may take to die before it is killed.
 LAST_WORDS = 1.0

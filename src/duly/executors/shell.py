@@ -27,7 +27,8 @@ from duly.executors.groups import ProcessGroup, describe_exit
 from duly.executors.guard import Guard
 from duly.executors.output import Budget, Lines, open_pipe
 from duly.executors.payload import payload_json
-from duly.ports.handlers import Attempt, Failure, Handler
+from duly.ports.endings import Failure
+from duly.ports.handlers import Attempt, Handler
 
 PR_SET_NO_NEW_PRIVS = 38
 

@@ -97,7 +97,17 @@ class Shift:
         number = await self._store.liveness.register(self._settings.name, self._about, self._clock.now(), self._heartbeat.ttl)
         heartbeat = Heartbeat(number, self._clock, self._heartbeat, asked)
         store = self._store
-        return Worker(self._settings, heartbeat, store.ready, store.outcomes, store.definitions, self._registry, self._clock, self._entropy)
+        return Worker(
+            self._settings,
+            heartbeat,
+            store.ready,
+            store.outcomes,
+            store.definitions,
+            store.checkpoints,
+            self._registry,
+            self._clock,
+            self._entropy,
+        )
 
     async def _work(self, worker: Worker, stop: asyncio.Event, ended: asyncio.Event) -> None:
         """Step the worker until the stop or its loss."""

@@ -12,7 +12,8 @@ from duly.domain.durations import parse_duration
 from duly.domain.errors import Invalid
 from duly.domain.instants import Instant, from_datetime
 from duly.domain.job import JobSpec
-from duly.ports.handlers import Attempt, ExecutorKind, Failure, PythonCall
+from duly.ports.endings import Failure
+from duly.ports.handlers import Attempt, ExecutorKind, PythonCall
 from duly.sdk.arguments import Arguments
 from duly.sdk.context import Context, enter
 
