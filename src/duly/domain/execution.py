@@ -145,6 +145,23 @@ class Lost:
     holds_place: bool
 
 
+class Stop(NamedTuple):
+    """A running execution that somebody asked to stop. Past `kill_at` it is no longer asked but ended; None: it is only asked."""
+
+    id: ExecutionId
+    kill_at: Instant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What an execution keeps over its attempts: its last checkpoint with its number (0: none yet) and its latest progress, as JSON."""
+
+    number: int
+    checkpoint: str | None
+    progress: str | None
+    saved_at: Instant | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What becomes of an attempt that ended badly: SCHEDULED at `retry_at`, or final with an error."""
@@ -183,6 +200,7 @@ class Execution:
     skip: SkipReason | None = None
     scheduled_at: Instant | None = None
     batch: UUID | None = None
+    saved: Saved | None = None
 
 
 @dataclass(frozen=True, slots=True)

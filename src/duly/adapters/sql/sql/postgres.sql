@@ -440,7 +440,7 @@ RETURNING seq;
 
 -- name: cancels_of_worker
 -- From the few wishes to the leases; what has ended keeps its id in the lease until that is closed.
-SELECT c.id
+SELECT c.id, c.kill_at
 FROM cancels c
 CROSS JOIN LATERAL (
     SELECT m.attempt
@@ -523,14 +523,15 @@ LIMIT :quota::int;
 -- ---------------------------------------------------------------- cancel
 
 -- name: ask_cancels
--- Cancel, first transaction: the wish, committed before anything is looked at.
-INSERT INTO cancels (id, asked_at, asked_by)
-SELECT e.id, :now::bigint, :by::text
+-- Cancel, first transaction: the wish, committed before anything is looked at. A second wish changes nothing, but that one
+-- which kills follows one which only asked.
+INSERT INTO cancels (id, asked_at, asked_by, kill_at)
+SELECT DISTINCT e.id, :now::bigint, :by::text, :kill_at::bigint
 FROM unnest(:ids::uuid[]) AS f (id)
 JOIN executions e ON e.id = f.id
 WHERE e.tenant = :tenant::int AND NOT EXISTS (SELECT FROM outcomes o WHERE o.id = e.id)
 ORDER BY e.id
-ON CONFLICT DO NOTHING;
+ON CONFLICT (id) DO UPDATE SET kill_at = excluded.kill_at WHERE cancels.kill_at IS NULL AND excluded.kill_at IS NOT NULL;
 
 -- name: cancel_waiting
 -- Cancel, second transaction: what was asked to stop and waits becomes final. Repeated for ids that `standings` shows neither
@@ -660,10 +661,7 @@ WITH old AS MATERIALIZED (
 SELECT count(*) AS n FROM d;
 
 -- name: drop_orphans
--- What belongs to executions that are gone.
-WITH a AS (
-    DELETE FROM checkpoints k WHERE k.id < :before::uuid AND NOT EXISTS (SELECT FROM executions e WHERE e.id = k.id)
-)
+-- What was said about dead letters that are gone.
 DELETE FROM settled x WHERE x.id < :before::uuid AND NOT EXISTS (SELECT FROM executions e WHERE e.id = x.id);
 
 -- name: migrations_table
