@@ -48,6 +48,7 @@ from duly.usecases.access import Access, ensure_admin_key, is_key_shaped
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
+from duly.usecases.why import Why
 
 if TYPE_CHECKING:
     from duly.http.server import ApiServer
@@ -155,7 +156,15 @@ class Service:
         from duly.http.services import Services
 
         node = self.node
-        services = Services(node.jobs, node.executions, node.fleet, Access(node.store.keys, node.clock), node.clock, node.store.health.ping)
+        services = Services(
+            jobs=node.jobs,
+            executions=node.executions,
+            fleet=node.fleet,
+            why=Why(node.store.facts, node.store.insights, node.store.ready, node.clock, node.settings.retention),
+            access=Access(node.store.keys, node.clock),
+            clock=node.clock,
+            ready=node.store.health.ping,
+        )
         server = ApiServer(create_api(services), host=node.settings.host, port=node.settings.port)
         ended = asyncio.Event()
         serving = asyncio.create_task(server.serve_until(ended))

@@ -15,7 +15,7 @@ from duly.adapters.sql.store import store_on
 from duly.domain.access import Role
 from duly.domain.execution import Claimed, Finished, LogLine, WorkerId
 from duly.domain.fairness import Ask
-from duly.domain.instants import SECOND, Instant, Micros, from_rfc3339
+from duly.domain.instants import DAY, SECOND, Instant, Micros, from_rfc3339
 from duly.domain.lifecycle import Outcome, State
 from duly.domain.shards import shard_of
 from duly.http.app import Api, Services, create_api
@@ -25,6 +25,7 @@ from duly.usecases.access import Access
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
+from duly.usecases.why import Why
 
 START = from_rfc3339("2026-01-05T12:00:00Z")
 ADMIN, OPERATOR, VIEWER, STRANGER = (f"duly_{name}_key_for_tests" for name in ("admin", "operator", "viewer", "stranger"))
@@ -163,6 +164,7 @@ async def bench() -> AsyncIterator[Bench]:
         jobs=jobs,
         executions=Executions(jobs, store.intake, store.cancels, store.insights, clock, entropy, hints),
         fleet=Fleet(store.insights, clock),
+        why=Why(store.facts, store.insights, store.ready, clock, 30 * DAY),
         access=Access(store.keys, clock),
         clock=clock,
         ready=ready,

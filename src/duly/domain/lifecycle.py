@@ -52,6 +52,7 @@ class SkipReason(IntEnum):
 
     OVERLAP = 1
     MISFIRE = 2
+    ASKED = 3
 
 
 class JobState(IntEnum):

@@ -11,6 +11,7 @@ from duly.usecases.access import Access
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
+from duly.usecases.why import Why
 
 
 def installed_version() -> str:
@@ -28,6 +29,7 @@ class Services:
     jobs: Jobs
     executions: Executions
     fleet: Fleet
+    why: Why
     access: Access
     clock: Clock
     ready: Callable[[], Awaitable[None]]

@@ -13,6 +13,7 @@ from duly.adapters.sql.migrate import require_current
 from duly.adapters.sql.sqlite.dispatch import SqliteIntake, SqliteSchedules
 from duly.adapters.sql.sqlite.sweep import SqliteCancels, SqliteLosses, SqliteRetention
 from duly.adapters.sql.sqlite.work import SqliteOutcomes, SqliteReady
+from duly.adapters.sql.why import SqlFacts
 from duly.domain.errors import Invalid
 from duly.domain.instants import Instant
 from duly.ports.store import Store
@@ -79,6 +80,7 @@ def store_on(engine: Engine) -> Store:
             insights=SqlInsights(engine),
             retention=SqliteRetention(engine),
             keys=SqlKeys(engine),
+            facts=SqlFacts(engine),
             health=SqlHealth(engine),
         )
     from duly.adapters.sql.engine_postgres import PostgresEngine
@@ -101,5 +103,6 @@ def store_on(engine: Engine) -> Store:
         insights=SqlInsights(engine),
         retention=PostgresRetention(engine),
         keys=SqlKeys(engine),
+        facts=SqlFacts(engine),
         health=SqlHealth(engine),
     )

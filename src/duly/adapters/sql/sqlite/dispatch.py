@@ -8,7 +8,7 @@ from typing import Any
 from duly.adapters.sql.definitions import once
 from duly.adapters.sql.engine import Action, Call, Engine, Many
 from duly.adapters.sql.rows import NEVER, as_uuid
-from duly.adapters.sql.sqlite.places import pass_on
+from duly.adapters.sql.sqlite.places import cancelled_by, pass_on
 from duly.domain.decide import Firing
 from duly.domain.execution import Advance, DueSchedule, Fire, NewExecution
 from duly.domain.ids import ExecutionId
@@ -196,7 +196,7 @@ def _make_cancelled(id: bytes, attempt: int, now: Instant) -> Action[None]:
         "started_at": None,
         "finished_at": now,
     }
-    yield Call("add_outcome", outcome | {"result": None, "error": '{"reason":"cancelled"}'})
+    yield Call("add_outcome", outcome | {"result": None, "error": (yield from cancelled_by(id))})
     place = (yield Call("place_of", {"id": id}))[0]
     if place["holds_place"] and (yield Call("free_place", {"job_id": place["job_id"], "id": id})):
         yield from pass_on([place["job_id"]])

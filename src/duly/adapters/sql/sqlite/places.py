@@ -1,4 +1,4 @@
-"""Passing a job's place on to whoever waits for it."""
+"""What several state changes share: passing a job's place on, and saying who cancelled."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from duly.adapters.sql.engine import Action, Call, one
+from duly.adapters.sql.rows import encode
 
 
 def pass_on(job_ids: Iterable[Any]) -> Action[None]:
@@ -17,3 +18,9 @@ def pass_on(job_ids: Iterable[Any]) -> Action[None]:
         yield Call("drop_waits", {"id": waiter["id"]})
         yield Call("drop_blocked", {"id": waiter["id"]})
         yield Call("make_ready", dict(waiter) | {"failures": 0})
+
+
+def cancelled_by(id: Any) -> Action[str]:
+    """The error of a cancelled execution. The wish goes once it is settled; who wished it stays with the outcome."""
+    row = one((yield Call("why_wish", {"id": id})))
+    return encode({"reason": "cancelled", "by": None if row is None else row["asked_by"]})

@@ -7,7 +7,7 @@ from typing import Any
 
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
 from duly.adapters.sql.rows import as_uuid, lost_of, version_of
-from duly.adapters.sql.sqlite.places import pass_on
+from duly.adapters.sql.sqlite.places import cancelled_by, pass_on
 from duly.domain.execution import Lost, Verdict, WorkerId
 from duly.domain.ids import ExecutionId, id_floor
 from duly.domain.instants import Instant, Micros
@@ -116,7 +116,7 @@ def _take_from_waiting(tenant: int, id: ExecutionId, now: Instant) -> Action[Non
         return
     yield Call("drop_waits", {"id": id})
     outcome = {"id": id, "state": State.CANCELLED, "attempt": stopped[0]["attempt"] - 1, "lease": None, "worker": None, "started_at": None}
-    yield Call("add_outcome", outcome | {"finished_at": now, "result": None, "error": '{"reason":"cancelled"}'})
+    yield Call("add_outcome", outcome | {"finished_at": now, "result": None, "error": (yield from cancelled_by(id))})
     if key["holds_place"] and (yield Call("free_place", {"job_id": key["job_id"], "id": id})):
         yield from pass_on([key["job_id"]])
 
