@@ -619,10 +619,8 @@ async def test_an_overlap_names_the_run_that_was_live(ask: Asking, world: World,
 
 async def test_somebody_asked_to_skip_a_fire(ask: Asking, world: World) -> None:
     job = await ask.create(intervalSec=60, anchorAt=to_rfc3339(START + MINUTE))
-    await raw(
-        world.engine,
-        f"UPDATE schedules SET skip_at = {START + MINUTE}, skip_by = '{keys.key_id(SECRET)}' WHERE job_id = {literal(world.engine, job.id)}",
-    )
+    here = literal(world.engine, job.id)
+    await raw(world.engine, f"UPDATE schedules SET skip_at = {START + MINUTE}, skip_by = '{keys.key_id(SECRET)}' WHERE job_id = {here}")
 
     answer = await ask.job(job.id, START + MINUTE)
 

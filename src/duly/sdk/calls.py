@@ -16,12 +16,14 @@ from urllib.parse import urlencode
 import msgspec
 
 from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, Unavailable
+from duly.domain.instants import from_datetime, to_rfc3339
 from duly.wire.executions import AttemptView, EnqueuedView, ExecutionView, LogLineView
 from duly.wire.fleet import PoolView, StatsView, VersionView, WorkerView
 from duly.wire.jobs import JobDetailView, JobShape, JobView
 from duly.wire.problems import Problem
 from duly.wire.schedules import PreviewShape, PreviewView
 from duly.wire.shapes import Page
+from duly.wire.why import WhyView
 
 T = TypeVar("T")
 
@@ -213,6 +215,16 @@ def replay_execution(execution_id: str, *, payload: Any = NO_PAYLOAD, idempotenc
     """Run a final execution again, as a new one."""
     body = _given(payload=payload)
     return Call(_post(f"/v1/executions/{execution_id}/replay", body, idempotency_key), EnqueuedView, idempotency_key is not None)
+
+
+def why_execution(execution_id: str) -> Call[WhyView]:
+    """Why an execution stands where it stands."""
+    return _get(f"/v1/executions/{execution_id}/why", WhyView)
+
+
+def why_job(job_id: str, *, at: datetime | None = None) -> Call[WhyView]:
+    """Why a job does not run now; with a time, why it did not run then, or will not."""
+    return _get(_with_query(f"/v1/jobs/{job_id}/why", at=None if at is None else to_rfc3339(from_datetime(at))), WhyView)
 
 
 # ---------------------------------------------------------------- the rest
