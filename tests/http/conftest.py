@@ -22,6 +22,8 @@ from duly.http.app import Api, Services, create_api
 from duly.ports.store import KeyRow, Store, WorkerAbout
 from duly.usecases import access as keys
 from duly.usecases.access import Access
+from duly.usecases.bulk import Bulk
+from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
@@ -160,11 +162,14 @@ async def bench() -> AsyncIterator[Bench]:
     await engine.script("INSERT INTO tenants (tenant, name) VALUES (2, 'strangers');")
     await store.keys.add_key(key_row(STRANGER, Role.ADMIN, tenant=2))
     jobs = Jobs(store.definitions, clock, entropy, hints)
+    executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, entropy, hints)
     services = Services(
         jobs=jobs,
-        executions=Executions(jobs, store.intake, store.cancels, store.insights, clock, entropy, hints),
+        executions=executions,
         fleet=Fleet(store.insights, clock),
         why=Why(store.facts, store.insights, store.ready, clock, 30 * DAY),
+        dead_letters=DeadLetters(store.letters, executions, clock, hints),
+        bulk=Bulk(store.letters, jobs, executions, store.cancels, clock, entropy, hints),
         access=Access(store.keys, clock),
         clock=clock,
         ready=ready,

@@ -1,7 +1,7 @@
-"""`duly run JOB` runs a job now; `duly run list|show|logs|attempts|cancel|replay` look at runs.
+"""`duly run JOB` runs a job now; `duly run list|show|logs|attempts|cancel|retry|replay` look at runs.
 
 The two share a word as in `docker run` and `gh run`: the first argument decides. A job whose name is one of
-the six verbs is run with `duly job run NAME`.
+the seven verbs is run with `duly job run NAME`.
 """
 
 from __future__ import annotations
@@ -176,6 +176,16 @@ def _cancel(arguments: Arguments) -> int:
     return OK
 
 
+def _retry(arguments: Arguments) -> int:
+    out = output.of(arguments)
+    with remote.connect(arguments) as client:
+        execution = client.send(calls.retry_execution(remote.run_id(arguments.run)))
+    out.one(fields(execution), execution, name=execution.execution_id)
+    if execution.execution_id != arguments.run:
+        out.say(f"It was dead: it runs again as {execution.execution_id}.")
+    return OK
+
+
 def _configure_replay(parser: Parser) -> None:
     parser.add_argument("run", metavar="RUN", help="a run that has ended")
     parser.add_argument("words", metavar="KEY=VALUE", nargs="*", help="another payload, key by key")
@@ -236,6 +246,7 @@ COMMANDS = {
             "logs": Command("what a run has logged", daily.logs_options, daily.logs, "duly run logs"),
             "attempts": Command("every attempt of a run", _configure_one, _attempts, "duly run attempts"),
             "cancel": Command("cancel a run: at once when it waits, soon when it runs", _configure_one, _cancel, "duly run cancel"),
+            "retry": Command("let a retry that waits run now, or replay a dead run", _configure_one, _retry, "duly run retry"),
             "replay": Command("run an ended run again, as a new one", _configure_replay, _replay, "duly run replay"),
         },
         otherwise=Command("Run a job now, whatever its schedule says.", run_options, run, "duly run", _EXAMPLES),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant
@@ -29,6 +30,7 @@ class NewExecution(NamedTuple):
     due_at: Instant
     rank: int
     payload: str | None = None
+    batch: UUID | None = None
 
 
 class Fire(NamedTuple):
@@ -150,6 +152,9 @@ class Execution:
     error: str | None = None
     cancel_asked_at: Instant | None = None
     skip: SkipReason | None = None
+    batch: UUID | None = None
+    replayed_as: ExecutionId | None = None
+    discarded_at: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ ExecutionId = UUID
 
 JOB_PREFIX = "job_"
 EXECUTION_PREFIX = "run_"
+BATCH_PREFIX = "batch_"
 
 _DIGITS = re.compile("[0-9a-f]{32}")
 _VARIANT = 0b10 << 62
@@ -77,6 +78,16 @@ def job_text(id: JobId) -> str:
 def execution_text(id: ExecutionId) -> str:
     """The id as people and the wire see it: `run_…`."""
     return EXECUTION_PREFIX + id.hex
+
+
+def batch_text(id: UUID) -> str:
+    """The id as people and the wire see it: `batch_…`."""
+    return BATCH_PREFIX + id.hex
+
+
+def parse_batch_id(text: str) -> UUID:
+    """Read `batch_…`; raises Invalid for anything else."""
+    return _parse(text, BATCH_PREFIX, "batchId")
 
 
 def parse_job_id(text: str) -> JobId:

@@ -26,6 +26,7 @@ from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant, Micros
 from duly.domain.job import Job, JobSpec, JobVersion
 from duly.domain.lifecycle import JobState, State
+from duly.ports.letters import Letters
 from duly.ports.why import Facts
 
 
@@ -431,4 +432,5 @@ class Store:
     retention: Retention
     keys: Keys
     facts: Facts
+    letters: Letters
     health: Health

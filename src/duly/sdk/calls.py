@@ -17,6 +17,7 @@ import msgspec
 
 from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, Unavailable
 from duly.domain.instants import from_datetime, to_rfc3339
+from duly.wire.bulk import BatchView, BulkView, DeadLettersView, DeadLetterView
 from duly.wire.executions import AttemptView, EnqueuedView, ExecutionView, LogLineView
 from duly.wire.fleet import PoolView, StatsView, VersionView, WorkerView
 from duly.wire.jobs import JobDetailView, JobShape, JobView
@@ -215,6 +216,59 @@ def replay_execution(execution_id: str, *, payload: Any = NO_PAYLOAD, idempotenc
     """Run a final execution again, as a new one."""
     body = _given(payload=payload)
     return Call(_post(f"/v1/executions/{execution_id}/replay", body, idempotency_key), EnqueuedView, idempotency_key is not None)
+
+
+def retry_execution(execution_id: str) -> Call[ExecutionView]:
+    """Let a retry that waits run now, or replay a dead letter."""
+    return Call(_post(f"/v1/executions/{execution_id}/retry", {}), ExecutionView)
+
+
+def discard_execution(execution_id: str) -> Call[ExecutionView]:
+    """Put a dead letter away."""
+    return Call(_post(f"/v1/executions/{execution_id}/discard", {}), ExecutionView, True)
+
+
+def list_dead_letters(*, job_id: str | None = None, cause: str | None = None) -> Call[DeadLettersView]:
+    """Open dead letters, grouped by job and cause."""
+    return _get(_with_query("/v1/dead-letters", jobId=job_id, cause=cause), DeadLettersView)
+
+
+def list_open_letters(
+    *, job_id: str | None = None, cause: str | None = None, limit: int | None = None, cursor: str | None = None
+) -> Call[Page[DeadLetterView]]:
+    """Open dead letters one by one, newest first."""
+    return _get(_with_query("/v1/dead-letters/open", jobId=job_id, cause=cause, limit=limit, cursor=cursor), Page[DeadLetterView])
+
+
+def act_in_bulk(
+    action: str,
+    match: Mapping[str, Any],
+    *,
+    everything: bool = False,
+    dry_run: bool = False,
+    rate_per_sec: float | None = None,
+    canary: int | None = None,
+    limit: int | None = None,
+    payload: Any = NO_PAYLOAD,
+) -> Call[BulkView]:
+    """Cancel, retry, replay or discard all executions that match."""
+    body = _given(action=action, match=match, ratePerSec=rate_per_sec, canary=canary, limit=limit, payload=payload)
+    return Call(_post("/v1/executions:bulk", {**body, "everything": everything, "dryRun": dry_run}), BulkView)
+
+
+def continue_batch(batch_id: str, *, anyway: bool = False, limit: int | None = None) -> Call[BulkView]:
+    """Do the rest of a batch; after canaries only if they have succeeded, or `anyway`."""
+    return Call(_post("/v1/executions:bulk", _given(batchId=batch_id, limit=limit) | {"continue": "anyway" if anyway else True}), BulkView)
+
+
+def show_batch(batch_id: str) -> Call[BatchView]:
+    """A bulk action, and where what it made stands."""
+    return _get(f"/v1/batches/{batch_id}", BatchView)
+
+
+def abort_batch(batch_id: str) -> Call[BatchView]:
+    """Cancel what a batch has made and what has not started."""
+    return Call(_post(f"/v1/batches/{batch_id}/abort", {}), BatchView, True)
 
 
 def why_execution(execution_id: str) -> Call[WhyView]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from duly.domain.access import Actor
 from duly.domain.errors import Conflict, NotFound
 from duly.domain.execution import Attempt, Execution, LogLine, NewExecution
-from duly.domain.ids import ExecutionId, JobId, execution_text, new_ids
+from duly.domain.ids import ExecutionId, JobId, execution_text, new_id, new_ids
 from duly.domain.instants import Instant, Micros
 from duly.domain.job import HEAD_STARTS, Job, Priority
 from duly.domain.lifecycle import JobState, State, Trigger, is_final
@@ -29,6 +30,7 @@ class Wanted:
     delay: Micros | None = None
     priority: Priority | None = None
     trigger: Trigger = Trigger.ENQUEUE
+    batch: UUID | None = None
 
 
 class Executions:
@@ -55,23 +57,24 @@ class Executions:
 
     async def enqueue_for(self, job: Job, wanted: Sequence[Wanted], idempotency: Idempotency | None = None) -> list[NewExecution]:
         """The same for a job that was read before."""
-        if job.state is JobState.CANCELLED:
-            raise Conflict("DULY-E210", "The job is cancelled.", field="state", hint="Create a new one.")
+        _refuse_cancelled(job)
         now = self._clock.now()
-        new = _headers(job, wanted, now, self._entropy)
+        ids, shard = new_ids(len(wanted), now, self._entropy), shard_of(job.id)
+        new = [new_execution(id, job, shard, want, now) for id, want in zip(ids, wanted, strict=True)]
         if idempotency is None:
             await self._enqueues.add(new)
         else:
             ids = await self._intake.enqueue_once(job.version.tenant, new, idempotency, now)
             new = [item if item.id == id else _as_acknowledged(item, id) for item, id in zip(new, ids, strict=True)]
-        await self._hint(new, now)
+        await self.hint(new, now)
         return new
 
     async def _flush(self, batches: Sequence[Sequence[NewExecution]]) -> list[None]:
         await self._intake.enqueue([item for batch in batches for item in batch], self._clock.now())
         return [None] * len(batches)
 
-    async def _hint(self, new: Sequence[NewExecution], now: Instant) -> None:
+    async def hint(self, new: Sequence[NewExecution], now: Instant) -> None:
+        """Tell workers and dispatchers about what was just written."""
         routes = {item.route for item in new if item.due_at <= now}
         if routes:
             await self._transport.announce(sorted(routes))
@@ -81,6 +84,16 @@ class Executions:
 
     async def replay(self, actor: Actor, id: ExecutionId, payload: str | None, idempotency: Idempotency | None = None) -> NewExecution:
         """Run a final execution again, as a new one of the job's present version, with its own payload or another."""
+        job, wanted = await self._replayed(actor, id, payload)
+        return (await self.enqueue_for(job, [wanted], idempotency))[0]
+
+    async def replay_of(self, actor: Actor, id: ExecutionId, payload: str | None) -> NewExecution:
+        """The same execution, not written yet: for those who write more in the same transaction."""
+        job, wanted = await self._replayed(actor, id, payload)
+        now = self._clock.now()
+        return new_execution(new_id(now, self._entropy), job, shard_of(job.id), wanted, now)
+
+    async def _replayed(self, actor: Actor, id: ExecutionId, payload: str | None) -> tuple[Job, Wanted]:
         past = await self.show(actor, id)
         if not is_final(past.state):
             raise Conflict(
@@ -89,8 +102,9 @@ class Executions:
                 field="executionId",
                 hint="Only a final execution can be replayed.",
             )
-        wanted = Wanted(payload=payload if payload is not None else past.payload, trigger=Trigger.REPLAY)
-        return (await self.enqueue(actor, past.job_id, [wanted], idempotency))[0]
+        job = await self._jobs.show(actor, past.job_id)
+        _refuse_cancelled(job)
+        return job, Wanted(payload=payload if payload is not None else past.payload, trigger=Trigger.REPLAY)
 
     async def cancel(self, actor: Actor, id: ExecutionId) -> Execution:
         """Ask it to stop: at once when it waits, at the worker's next heartbeat when it runs. Cancelling twice is a no-op."""
@@ -132,32 +146,31 @@ class Executions:
         return await self._insights.logs(id, attempt, after, limit)
 
 
-def _headers(job: Job, wanted: Sequence[Wanted], now: Instant, entropy: Entropy) -> list[NewExecution]:
+def new_execution(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant) -> NewExecution:
+    """The header of an execution that somebody wants: of the job's present version."""
     version = job.version
-    shard = shard_of(job.id)
-    made: list[NewExecution] = []
-    for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True):
-        due_at = want.run_at if want.run_at is not None else now + (want.delay or 0)
-        head_start = version.head_start if want.priority is None else HEAD_STARTS[want.priority]
-        made.append(
-            NewExecution(
-                id=id,
-                job_id=job.id,
-                job_version=version.number,
-                tenant=version.tenant,
-                route=version.route,
-                shard=shard,
-                trigger=want.trigger,
-                due_at=due_at,
-                rank=due_at - head_start,
-                payload=want.payload,
-            )
-        )
-    return made
+    due_at = want.run_at if want.run_at is not None else now + (want.delay or 0)
+    head_start = version.head_start if want.priority is None else HEAD_STARTS[want.priority]
+    return NewExecution(
+        id=id,
+        job_id=job.id,
+        job_version=version.number,
+        tenant=version.tenant,
+        route=version.route,
+        shard=shard,
+        trigger=want.trigger,
+        due_at=due_at,
+        rank=due_at - head_start,
+        payload=want.payload,
+        batch=want.batch,
+    )
 
 
 def _as_acknowledged(item: NewExecution, id: ExecutionId) -> NewExecution:
     """The execution that the first call with this key made."""
-    return NewExecution(
-        id, item.job_id, item.job_version, item.tenant, item.route, item.shard, item.trigger, item.due_at, item.rank, item.payload
-    )
+    return item._replace(id=id)
+
+
+def _refuse_cancelled(job: Job) -> None:
+    if job.state is JobState.CANCELLED:
+        raise Conflict("DULY-E210", "The job is cancelled.", field="state", hint="Create a new one.")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from duly.domain.execution import Attempt, Execution, LogLine
-from duly.domain.ids import execution_text, job_text
+from duly.domain.ids import batch_text, execution_text, job_text
 from duly.domain.job import Priority
 from duly.wire.shapes import Moment, Seconds, Shape, View, shown, shown_json
 
@@ -90,6 +90,9 @@ class ExecutionView(View, kw_only=True):
     progress: Any = None
     cancel_asked_at: str | None = None
     skip_reason: str | None = None
+    batch_id: str | None = None
+    replayed_as: str | None = None
+    discarded_at: str | None = None
 
 
 class AttemptView(View, kw_only=True):
@@ -150,6 +153,9 @@ def execution_view(execution: Execution) -> ExecutionView:
         error=shown_json(execution.error),
         cancel_asked_at=shown(execution.cancel_asked_at),
         skip_reason=None if execution.skip is None else execution.skip.name.lower(),
+        batch_id=None if execution.batch is None else batch_text(execution.batch),
+        replayed_as=None if execution.replayed_as is None else execution_text(execution.replayed_as),
+        discarded_at=shown(execution.discarded_at),
     )
 
 

@@ -12,6 +12,7 @@ from duly.domain.execution import Attempt, Execution, LogLine, Lost
 from duly.domain.instants import Instant
 from duly.domain.job import Job, JobSpec, JobVersion
 from duly.domain.lifecycle import JobState, Outcome, SkipReason, State, Trigger
+from duly.ports.letters import Settling
 from duly.ports.store import KeyRow, WorkerAbout, WorkerRow
 
 # A schedule without a next fire waits for an instant beyond all time, so that one index serves every schedule.
@@ -90,6 +91,9 @@ def execution_of(row: Row) -> Execution:
         error=None if state is State.SUCCEEDED else error,
         cancel_asked_at=row["cancel_asked_at"],
         skip=None if skip is None else SkipReason(skip),
+        batch=None if row["batch"] is None else as_uuid(row["batch"]),
+        replayed_as=None if row["replayed_as"] is None else as_uuid(row["replayed_as"]),
+        discarded_at=row["settled_at"] if row["settled_how"] == Settling.DISCARDED else None,
     )
 
 

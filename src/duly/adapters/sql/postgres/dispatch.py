@@ -31,10 +31,11 @@ class PostgresIntake:
         self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant
     ) -> list[ExecutionId]:
         ids = [execution.id for execution in executions]
-        return await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue_again(executions, now)))
+        return await self._engine.run(lambda: once(tenant, idempotency, ids, now, enqueued(executions, now)))
 
 
-def _enqueue_again(executions: Sequence[NewExecution], now: Instant) -> Action[None]:
+def enqueued(executions: Sequence[NewExecution], now: Instant) -> Action[None]:
+    """Write headers, and what follows from those that are new, as a part of another transaction."""
     # Tolerant of ids that are there already: their key may have run out since.
     yield Call("enqueue_again", _columns(executions, now))
 
@@ -51,6 +52,7 @@ def _columns(executions: Sequence[NewExecution], now: Instant) -> dict[str, Any]
         "due_ats": [execution.due_at for execution in executions],
         "ranks": [execution.rank for execution in executions],
         "payloads": [execution.payload for execution in executions],
+        "batches": [execution.batch for execution in executions],
         "later_ids": [execution.id for execution in later],
         "later_shards": [execution.shard for execution in later],
         "now": now,

@@ -117,6 +117,8 @@ class PostgresRetention:
         await self._engine.fetch("stale_cancels", {})
         await self._engine.fetch("drop_expired_keys", {"now": now})
         await self._engine.fetch("drop_workers", {"long_ago": before})
+        await self._engine.fetch("drop_settled", {"before": before})
+        await self._engine.fetch("drop_batches", {"before": before})
         params = {"before": id_floor(before), "finished_before": before, "quota": limit}
         lines = int(one(await self._engine.fetch("drop_old_logs", params | {"quota": 10 * limit}))["n"])
         if lines:

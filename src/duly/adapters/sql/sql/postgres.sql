@@ -15,11 +15,11 @@
 -- Headers, then ready for what is due and timers for the rest. Idempotent by id: ready and timers follow only from
 -- headers that are new.
 WITH submitted AS (
-    INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, due_at, rank, created_at, payload)
-    SELECT id, job_id, job_version, tenant, route, trigger, due_at, rank, :now::bigint, payload
+    INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, due_at, rank, created_at, payload, batch)
+    SELECT id, job_id, job_version, tenant, route, trigger, due_at, rank, :now::bigint, payload, batch
     FROM unnest(:ids::uuid[], :job_ids::uuid[], :job_versions::bigint[], :tenants::int[], :routes::int[], :triggers::smallint[],
-                :due_ats::bigint[], :ranks::bigint[], :payloads::json[])
-         AS f (id, job_id, job_version, tenant, route, trigger, due_at, rank, payload)
+                :due_ats::bigint[], :ranks::bigint[], :payloads::json[], :batches::uuid[])
+         AS f (id, job_id, job_version, tenant, route, trigger, due_at, rank, payload, batch)
     /*again*/
     RETURNING id, tenant, route, due_at, rank
 ), made_ready AS (

@@ -11,8 +11,8 @@ RETURNING id;
 
 -- name: add_executions
 -- The same without an answer, for batches whose ids are known to be new.
-INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, holds_place, skip_reason, due_at, rank, created_at, payload)
-VALUES (:id, :job_id, :job_version, :tenant, :route, :trigger, :holds_place, :skip_reason, :due_at, :rank, :now, :payload);
+INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, holds_place, skip_reason, due_at, rank, created_at, payload, batch)
+VALUES (:id, :job_id, :job_version, :tenant, :route, :trigger, :holds_place, :skip_reason, :due_at, :rank, :now, :payload, :batch);
 
 -- name: known_executions
 -- Which of these ids (16 bytes each, one after another) were written before: one probe of the key for each.

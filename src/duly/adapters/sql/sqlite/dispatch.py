@@ -24,16 +24,17 @@ class SqliteIntake:
         self._engine = engine
 
     async def enqueue(self, executions: Sequence[NewExecution], now: Instant) -> int:
-        return await self._engine.run(lambda: _enqueue(executions, now))
+        return await self._engine.run(lambda: enqueued(executions, now))
 
     async def enqueue_once(
         self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant
     ) -> list[ExecutionId]:
         ids = [execution.id for execution in executions]
-        return await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue(executions, now)))
+        return await self._engine.run(lambda: once(tenant, idempotency, ids, now, enqueued(executions, now)))
 
 
-def _enqueue(executions: Sequence[NewExecution], now: Instant) -> Action[int]:
+def enqueued(executions: Sequence[NewExecution], now: Instant) -> Action[int]:
+    """Write headers, and what follows from those that are new; answers how many were."""
     by_id = {execution.id: execution for execution in executions}
     for row in (yield Call("known_executions", {"ids": b"".join([id.bytes for id in by_id])})):
         del by_id[as_uuid(row["id"])]
@@ -59,6 +60,7 @@ def _header(execution: NewExecution, now: Instant) -> dict[str, Any]:
         "rank": execution.rank,
         "now": now,
         "payload": execution.payload,
+        "batch": execution.batch,
         "attempt": 1,
         "failures": 0,
     }
