@@ -102,6 +102,12 @@ class Bench:
         assert answer.status_code == 201, answer.text
         return str(answer.json()["executionId"])
 
+    async def batch(self) -> str:
+        """A fresh batch's id; it has done nothing."""
+        answer = await self.client(ADMIN).post("/v1/executions:bulk", json={"action": "discard", "everything": True})
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["batchId"])
+
     async def claim(self) -> Claimed:
         """Take everything that is ready, as a fresh worker would."""
         now = self.clock.now()
