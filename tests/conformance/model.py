@@ -85,8 +85,10 @@ class Model:
         states = []
         for fire in firing.fires:
             if fire.job_id in advanced and fire.id not in self.runs:
-                state = self._fired(fire.job_id, fire.takes_a_place, fire.queue_depth, suppressed=fire.skip is not None)
-                self.runs[fire.id] = Run(fire.job_id, state, fire.rank, fire.at, has_place=fire.takes_a_place and state is State.PENDING)
+                state = self._fired(fire.job_id, fire.overlap.takes_a_place, fire.overlap.queue_depth, suppressed=fire.skip is not None)
+                self.runs[fire.id] = Run(
+                    fire.job_id, state, fire.rank, fire.at, has_place=fire.overlap.takes_a_place and state is State.PENDING
+                )
                 if self.runs[fire.id].has_place:
                     self.places[fire.job_id] = fire.id
                 states.append(state)

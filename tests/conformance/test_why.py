@@ -131,7 +131,7 @@ def literal(engine: Engine, id: UUID) -> str:
 async def block(world: World, run_ids: list[ExecutionId], gate: UUID, capacity: int, lasts: str, holder: ExecutionId, until: str) -> None:
     """Put ready executions at a gate, as the ledger keeps them there."""
     name = literal(world.engine, gate)
-    about = '{"name":"mail","key":"acme"}'
+    about = '{"limit":"concurrency","name":"mail","key":{"user":7}}'
     await raw(
         world.engine,
         f"INSERT INTO gates (gate, tenant, shard, capacity, lasts, about) VALUES ({name}, 1, 0, {capacity}, {lasts}, '{about}')",
@@ -167,14 +167,14 @@ async def test_a_limit_of_how_many_run(ask: Asking, world: World) -> None:
     await unblock(world)
 
     assert codes(one) == ["CONCURRENCY_LIMIT"]
-    assert one["summary"] == "The limit 'mail' lets 1 run at a time, and 1 do; it is number 1 in line."
+    assert one["summary"] == "The limit 'mail' for user=7 lets 1 run at a time, and 1 do; it is number 1 in line."
     assert two["reasons"][0]["facts"] == {
         "limit": "mail",
         "capacity": 1,
         "taken": 1,
         "position": 2,
         "holders": [execution_text(holder)],
-        "about": {"name": "mail", "key": "acme"},
+        "about": {"limit": "concurrency", "name": "mail", "key": {"user": 7}},
     }
 
 
@@ -347,7 +347,7 @@ async def test_it_runs_and_was_asked_to_stop(ask: Asking, world: World) -> None:
     answer = await ask.run(run_id)
 
     assert codes(answer) == ["STOP_ASKED", "RUNNING"]
-    assert answer["summary"].startswith("anna asked it to stop at 2024-10-04T12:00:00Z")
+    assert answer["summary"].startswith("It was asked to stop by anna at 2024-10-04T12:00:00Z;")
 
 
 async def test_it_runs_on_a_worker_that_is_silent(ask: Asking, world: World) -> None:

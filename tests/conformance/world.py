@@ -144,7 +144,7 @@ class World:
 
     async def enqueue(self, job: Job, count: int = 1, *, due_in: Micros = 0, payload: str | None = None) -> list[ExecutionId]:
         made = self.new_executions(job, count, due_in=due_in, payload=payload)
-        assert await self.store.intake.enqueue(made, self.now) == count
+        assert (await self.store.intake.enqueue(made, self.now)).new == count
         return [execution.id for execution in made]
 
     def key(self, text: str, body: bytes = b"body", lasts: Micros = DAY) -> Idempotency:

@@ -44,6 +44,7 @@ class Trigger(IntEnum):
     SCHEDULE = 0
     ENQUEUE = 1
     MANUAL = 2
+    BACKFILL = 3
     REPLAY = 4
 
 

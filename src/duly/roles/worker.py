@@ -311,6 +311,7 @@ def _part(claimed: Claimed, wanted: Sequence[int]) -> Claimed:
         pick(claimed.due_ats),
         pick(claimed.holds_place),
         pick(claimed.payloads),
+        pick(claimed.scheduled_ats),
     )
 
 

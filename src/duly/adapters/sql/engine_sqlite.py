@@ -283,7 +283,14 @@ def _resolve(jobs: list[_Job]) -> None:
 
 
 def _bind(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value.bytes if isinstance(value, UUID) else value for name, value in params.items()}
+    return {name: value if value is None or isinstance(value, int | str) else _bytes(value) for name, value in params.items()}
+
+
+def _bytes(value: Any) -> Any:
+    """Ids are 16 bytes each, and a list of them one after another."""
+    if isinstance(value, UUID):
+        return value.bytes
+    return b"".join([id.bytes for id in value]) if isinstance(value, list) else value
 
 
 def _is_away(error: sqlite3.Error) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +10,8 @@ import msgspec
 
 from duly.adapters.sql.definitions import LAST_ID
 from duly.adapters.sql.engine import Action, Call, Engine, one
+from duly.adapters.sql.firing import enqueue_each
+from duly.adapters.sql.gates import open_gates
 from duly.adapters.sql.rows import as_uuid, encode
 from duly.domain.bulk import Candidate, Match
 from duly.domain.execution import NewExecution
@@ -21,15 +23,12 @@ from duly.ports.letters import Batch, Letter, Settling
 
 _IDS_BY_STATE = {State.SCHEDULED: "ids_scheduled", State.BLOCKED: "ids_blocked", State.PENDING: "ids_pending", State.RUNNING: "ids_running"}
 
-Enqueue = Callable[[Sequence[NewExecution], Instant], Action[Any]]
-
 
 class SqlLetters:
-    """The port of those who look after dead letters. `enqueue` writes new executions as the engine does it."""
+    """The port of those who look after dead letters."""
 
-    def __init__(self, engine: Engine, enqueue: Enqueue) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._enqueue = enqueue
 
     async def open_letters(self, tenant: int, job_id: JobId | None, before: ExecutionId | None, limit: int) -> list[Letter]:
         params: dict[str, Any] = {"tenant": tenant, "before": before or LAST_ID, "quota": limit}
@@ -45,18 +44,28 @@ class SqlLetters:
             ids = yield from _sources(tenant, match, states, before or LAST_ID, limit)
             if not ids:
                 return [], None
-            found = yield Call("candidates", {"tenant": tenant, "ids": self._many(ids)})
+            found = yield Call("candidates", {"tenant": tenant, "ids": ids})
             return [_candidate_of(row) for row in found], ids[-1] if len(ids) >= limit else None
 
         return await self._engine.read(action)
 
     async def replay(self, replays: Sequence[tuple[ExecutionId, NewExecution]], by: str, now: Instant) -> set[ExecutionId]:
+        gates: set[UUID] = set()
+
         def action() -> Action[set[ExecutionId]]:
+            gates.clear()
             ours = yield from self._settle([(old, new.id) for old, new in replays], Settling.REPLAYED, by, now)
-            yield from self._enqueue([new for old, new in replays if old in ours], now)
+            done = yield from enqueue_each([new for old, new in replays if old in ours], now)
+            gates.update(done.gates)
+            for old, new in replays:
+                # Its unique key is taken: whoever has it stands for the replay.
+                if new.id in done.instead and old in ours:
+                    yield Call("settle_as", {"id": old, "replay": done.instead[new.id]})
             return ours
 
-        return await self._engine.run(action)
+        ours = await self._engine.run(action)
+        await open_gates(self._engine, gates, now)
+        return ours
 
     async def settle(self, ids: Sequence[ExecutionId], how: Settling, by: str, now: Instant, replay: ExecutionId | None = None) -> int:
         return len(await self._engine.run(lambda: self._settle([(id, replay) for id in ids], how, by, now)))
@@ -115,9 +124,6 @@ class SqlLetters:
     async def last_due(self, id: UUID) -> Instant | None:
         found: Instant | None = one(await self._engine.fetch("last_due", {"batch": id}))["at"]
         return found
-
-    def _many(self, ids: Iterable[UUID]) -> Any:
-        return list(ids) if self._engine.name == "postgres" else b"".join([id.bytes for id in ids])
 
 
 def _sources(tenant: int, match: Match, states: frozenset[State], before: UUID, limit: int) -> Action[list[ExecutionId]]:

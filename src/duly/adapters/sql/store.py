@@ -12,7 +12,6 @@ from duly.adapters.sql.insights import SqlInsights
 from duly.adapters.sql.letters import SqlLetters
 from duly.adapters.sql.migrate import require_current
 from duly.adapters.sql.sqlite.dispatch import SqliteIntake, SqliteSchedules
-from duly.adapters.sql.sqlite.dispatch import enqueued as enqueue_on_sqlite
 from duly.adapters.sql.sqlite.sweep import SqliteCancels, SqliteLosses, SqliteRetention
 from duly.adapters.sql.sqlite.work import SqliteOutcomes, SqliteReady
 from duly.adapters.sql.why import SqlFacts
@@ -83,13 +82,12 @@ def store_on(engine: Engine) -> Store:
             retention=SqliteRetention(engine),
             keys=SqlKeys(engine),
             facts=SqlFacts(engine),
-            letters=SqlLetters(engine, enqueue_on_sqlite),
+            letters=SqlLetters(engine),
             health=SqlHealth(engine),
         )
     from duly.adapters.sql.engine_postgres import PostgresEngine
     from duly.adapters.sql.postgres.definitions import create_in_bulk
     from duly.adapters.sql.postgres.dispatch import PostgresIntake, PostgresSchedules
-    from duly.adapters.sql.postgres.dispatch import enqueued as enqueue_on_postgres
     from duly.adapters.sql.postgres.sweep import PostgresCancels, PostgresLosses, PostgresRetention
     from duly.adapters.sql.postgres.work import PostgresOutcomes, PostgresReady
 
@@ -108,6 +106,6 @@ def store_on(engine: Engine) -> Store:
         retention=PostgresRetention(engine),
         keys=SqlKeys(engine),
         facts=SqlFacts(engine),
-        letters=SqlLetters(engine, enqueue_on_postgres),
+        letters=SqlLetters(engine),
         health=SqlHealth(engine),
     )

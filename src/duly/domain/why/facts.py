@@ -153,6 +153,10 @@ class JobFacts:
         return self.state is JobState.PAUSED if self.paused_until is None else at < self.paused_until
 
 
+# Who asks a run to stop when the next fire may not wait for it.
+BY_OVERLAP = "overlap"
+
+
 @dataclass(frozen=True, slots=True)
 class ExecutionFacts:
     """Everything that explains where one execution stands. `people` names the keys that somebody used."""
@@ -176,7 +180,7 @@ class ExecutionFacts:
 
     def who(self, key: str) -> str:
         """A person as people know them: the name of the key, or its id."""
-        return self.people.get(key, key)
+        return "the next fire (overlap)" if key == BY_OVERLAP else self.people.get(key, key)
 
 
 @dataclass(frozen=True, slots=True)

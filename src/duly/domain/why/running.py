@@ -19,7 +19,7 @@ def running(facts: ExecutionFacts) -> list[Reason]:
             0,
             Reason(
                 WhyCode.STOP_ASKED,
-                f"{facts.who(facts.wish.by)} asked it to stop at {moment(facts.wish.asked_at)}; "
+                f"It was asked to stop by {facts.who(facts.wish.by)} at {moment(facts.wish.asked_at)}; "
                 "it runs until its worker has told it and it has ended.",
                 {"askedBy": facts.who(facts.wish.by), "askedAt": to_rfc3339(facts.wish.asked_at)},
                 since=facts.wish.asked_at,

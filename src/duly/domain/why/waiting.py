@@ -145,8 +145,9 @@ def _in_line(facts: ExecutionFacts, line: LineFacts) -> Reason:
 
 
 def _at_gate(facts: ExecutionFacts, gate: GateFacts) -> Reason:
-    name = next((str(gate.about[key]) for key in ("name", "key", "limit") if gate.about.get(key)), None)
-    what = f"the limit {name!r}" if name else "a limit"
+    name, key = gate.about.get("name"), gate.about.get("key")
+    values = ", ".join(f"{field}={value}" for field, value in key.items()) if isinstance(key, dict) else None
+    what = (f"The limit {name!r}" if name else "A limit of the job") + (f" for {values}" if values else "")
     place = f"it is number {gate.ahead + 1:,} in line"
     told = known(
         limit=name,
@@ -159,14 +160,14 @@ def _at_gate(facts: ExecutionFacts, gate: GateFacts) -> Reason:
     if gate.lasts is None:
         return Reason(
             WhyCode.CONCURRENCY_LIMIT,
-            f"{what[:1].upper()}{what[1:]} lets {gate.capacity:,} run at a time, and {gate.taken:,} do; {place}.",
+            f"{what} lets {gate.capacity:,} run at a time, and {gate.taken:,} do; {place}.",
             told,
             since=facts.execution.created_at,
         )
     free = f"; the next may start at {moment(gate.frees_at)}" if gate.frees_at is not None else ""
     return Reason(
         WhyCode.RATE_LIMIT,
-        f"{what[:1].upper()}{what[1:]} lets {gate.capacity:,} start in {span(gate.lasts)}, and they have{free}; {place}.",
+        f"{what} lets {gate.capacity:,} start in {span(gate.lasts)}, and they have{free}; {place}.",
         {**told, "periodMs": gate.lasts // 1000},
         since=facts.execution.created_at,
         until=gate.frees_at,

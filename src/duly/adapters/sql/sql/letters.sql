@@ -39,6 +39,9 @@ INSERT INTO settled (id, settled_at, settled_by, how, replay) VALUES (:id, :now,
 ON CONFLICT DO NOTHING
 RETURNING id;
 
+-- name: settle_as
+UPDATE settled SET replay = :replay WHERE id = :id;
+
 -- name: add_batch
 INSERT INTO batches (batch, tenant, job_id, kind, asked_at, asked_by, total, about)
 VALUES (:batch, :tenant, :job_id, :kind, :asked_at, :asked_by, :total, :about);
@@ -55,9 +58,6 @@ SELECT state, count(*) AS n FROM execution_state WHERE batch = :batch GROUP BY s
 -- name: last_due
 SELECT max(due_at) AS at FROM executions WHERE batch = :batch;
 
--- name: drop_settled
--- Of what retention has removed.
-DELETE FROM settled WHERE settled_at < :before AND NOT EXISTS (SELECT 1 FROM executions e WHERE e.id = settled.id);
-
 -- name: drop_batches
+-- Of which retention has left nothing.
 DELETE FROM batches WHERE asked_at < :before AND NOT EXISTS (SELECT 1 FROM executions e WHERE e.batch = batches.batch);
