@@ -11,6 +11,8 @@ from duly.adapters.sql.engine import Engine
 from duly.domain.ids import ExecutionId, execution_text, fire_id, job_text
 from duly.domain.instants import DAY, HOUR, MINUTE, SECOND, from_rfc3339, to_rfc3339
 from duly.domain.lifecycle import Outcome, State
+from duly.domain.limits import Concurrency, Limits, Rate, gates_of
+from duly.domain.overlap import OverlapPolicy
 from duly.domain.retry import RetryPolicy
 from duly.usecases import access as keys
 from tests.conformance.asking import KEEP, SECRET, Asking, asking, codes
@@ -128,45 +130,25 @@ def literal(engine: Engine, id: UUID) -> str:
     return f"'{id}'" if engine.name == "postgres" else f"x'{id.hex}'"
 
 
-async def block(world: World, run_ids: list[ExecutionId], gate: UUID, capacity: int, lasts: str, holder: ExecutionId, until: str) -> None:
-    """Put ready executions at a gate, as the ledger keeps them there."""
-    name = literal(world.engine, gate)
-    about = '{"limit":"concurrency","name":"mail","key":{"user":7}}'
-    await raw(
-        world.engine,
-        f"INSERT INTO gates (gate, tenant, shard, capacity, lasts, about) VALUES ({name}, 1, 0, {capacity}, {lasts}, '{about}')",
-    )
-    await raw(
-        world.engine,
-        f"INSERT INTO slots (gate, id, attempt, lasts, until) VALUES ({name}, {literal(world.engine, holder)}, 1, {lasts}, {until})",
-    )
-    for run_id in run_ids:
-        id = literal(world.engine, run_id)
-        await raw(
-            world.engine,
-            f"INSERT INTO blocked (id, reason, route, tenant, rank) SELECT id, 1, route, tenant, rank FROM ready WHERE id = {id}",
-        )
-        await raw(world.engine, f"INSERT INTO gate_waits (gate, rank, id) SELECT {name}, rank, id FROM blocked WHERE id = {id}")
-        await raw(world.engine, f"DELETE FROM ready WHERE id = {id}")
-
-
-async def unblock(world: World) -> None:
-    await raw(
-        world.engine,
-        "INSERT INTO ready (route, tenant, rank, id, attempt, failures) SELECT route, tenant, rank, id, attempt, failures FROM blocked",
-    )
-    for table in ("blocked", "gate_waits", "slots", "gates"):
-        await raw(world.engine, f"DELETE FROM {table}")
+async def limited(world: World, count: int, limits: Limits) -> list[ExecutionId]:
+    """Executions of a job with limits."""
+    job = await world.job("limited")
+    payload = '{"user":7}'
+    gates = gates_of(limits, 1, job.id, "limited", payload)
+    made = [execution._replace(gates=gates) for execution in world.new_executions(job, count, payload=payload)]
+    await world.store.intake.enqueue(made, world.now)
+    return [execution.id for execution in made]
 
 
 async def test_a_limit_of_how_many_run(ask: Asking, world: World) -> None:
-    holder, first, second = await world.enqueue(await world.job(), 3)
-    await block(world, [first, second], UUID(int=7), 1, "NULL", holder, "NULL")
+    running = Concurrency(max=1, name="mail", key=("user",))
+    holder, first, second = await limited(world, 3, Limits(concurrency=running))
 
-    one, two = await ask.run(first), await ask.run(second)
-    await unblock(world)
+    through, one, two = await ask.run(holder), await ask.run(first), await ask.run(second)
+    await world.cancel(second, first, holder)
 
-    assert codes(one) == ["CONCURRENCY_LIMIT"]
+    assert codes(through) == ["NO_WORKER"]
+    assert codes(one) == codes(two) == ["CONCURRENCY_LIMIT"]
     assert one["summary"] == "The limit 'mail' for user=7 lets 1 run at a time, and 1 do; it is number 1 in line."
     assert two["reasons"][0]["facts"] == {
         "limit": "mail",
@@ -179,15 +161,17 @@ async def test_a_limit_of_how_many_run(ask: Asking, world: World) -> None:
 
 
 async def test_a_rate_limit(ask: Asking, world: World) -> None:
-    holder, first = await world.enqueue(await world.job(), 2)
-    await block(world, [first], UUID(int=8), 10, str(MINUTE), holder, str(world.now + 30 * SECOND))
+    holder, other = await limited(world, 2, Limits(rate=Rate(count=1, per=MINUTE)))
+    worker = await world.worker()
+    await world.finish(worker, await world.claimed(worker))
+    world.turn(10 * SECOND)
 
-    answer = await ask.run(first)
-    await unblock(world)
+    answer = await ask.run(other)
+    await world.cancel(other)
 
+    assert await world.state(holder) is State.SUCCEEDED
     assert codes(answer) == ["RATE_LIMIT"]
-    assert "lets 10 start in 1m" in answer["summary"]
-    assert answer["reasons"][0]["until"] == to_rfc3339(world.now + 30 * SECOND)
+    assert answer["summary"].startswith("A limit of the job lets 1 start in 1m, and they have; the next may start at 2024-10-04T12:0")
 
 
 # ---------------------------------------------------------------- waits for a worker
@@ -348,6 +332,24 @@ async def test_it_runs_and_was_asked_to_stop(ask: Asking, world: World) -> None:
 
     assert codes(answer) == ["STOP_ASKED", "RUNNING"]
     assert answer["summary"].startswith("It was asked to stop by anna at 2024-10-04T12:00:00Z;")
+
+
+async def test_it_runs_and_the_next_fire_wants_it_to_stop(ask: Asking, world: World) -> None:
+    job = await world.job(every=MINUTE, overlap=OverlapPolicy.CANCEL_PREVIOUS)
+    await world.fire()
+    worker = await world.worker(ttl=HOUR)
+    claimed = await world.claimed(worker)
+    world.turn(MINUTE)
+    await world.fire()
+    running, waiting = await world.of_job(job)
+
+    asked, waits = await ask.run(running.id), await ask.run(waiting.id)
+    await world.finish(worker, claimed, Outcome.CANCELLED)
+
+    assert codes(asked) == ["STOP_ASKED", "RUNNING"]
+    assert asked["summary"].startswith("It was asked to stop by the next fire (overlap) at 2024-10-04T12:01:00Z")
+    assert codes(waits) == ["OVERLAP_QUEUE"]
+    assert "the next fire (overlap)" in (await ask.run(running.id))["summary"]
 
 
 async def test_it_runs_on_a_worker_that_is_silent(ask: Asking, world: World) -> None:

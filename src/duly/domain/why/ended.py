@@ -168,11 +168,12 @@ def _skipped(facts: ExecutionFacts) -> Reason:
 def _misfire(facts: ExecutionFacts) -> Reason:
     """The outage as far as the history shows it, and what the same plan let run instead."""
     execution, spec = facts.execution, facts.version.spec
-    seen_at, began = execution.created_at, facts.outage_from or execution.due_at
+    nominal = execution.due_at if execution.scheduled_at is None else execution.scheduled_at
+    seen_at, began = execution.created_at, facts.outage_from or nominal
     schedule = facts.version.schedule
     instead: Instant | None = None
     if schedule is not None:
-        plan = plan_fires(schedule, spec.catch_up, execution.due_at, seen_at, limit=10 * TARGETS_PER_ADVANCE)
+        plan = plan_fires(schedule, spec.catch_up, nominal, seen_at, limit=10 * TARGETS_PER_ADVANCE)
         instead = next((target.at for target in plan.targets if target.runs), None)
     policy = spec.catch_up.policy.value
     ran = f"the one of {moment(instead)} ran instead" if instead is not None else "nothing ran instead"

@@ -10,7 +10,7 @@ from duly.domain.ids import job_text
 from duly.domain.instants import DAY, MINUTE, SECOND, Instant, to_datetime, to_rfc3339
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import JobState
-from duly.domain.schedule import CronSchedule, Schedule, explain_fire, next_fire, previous_fire
+from duly.domain.schedule import CronSchedule, Schedule, excluded_by, explain_fire, next_fire, previous_fire
 from duly.domain.why.answers import Answer, Reason, WhyCode, known, moment, span
 from duly.domain.why.facts import FireFacts, JobFacts
 from duly.domain.words import describe
@@ -133,6 +133,10 @@ def _no_such_fire(facts: FireFacts, version: JobVersion, schedule: Schedule) -> 
     if timing.end_at is not None and at > timing.end_at:
         message = f"It lies after the schedule's end, {moment(timing.end_at)}."
         reasons.append(Reason(WhyCode.AFTER_END, message, {"endAt": to_rfc3339(timing.end_at)}, since=timing.end_at))
+    calendar = excluded_by(schedule, at)
+    if calendar is not None:
+        message = f"A calendar excludes {moment(at)}: {calendar.rstrip('.')}."
+        reasons.append(Reason(WhyCode.EXCLUDED, message, {"calendar": calendar}, hint="See calendars and onExcluded of the job."))
     clocks = clocks_note(schedule, at)
     if clocks is not None:
         reasons.append(_clocks(schedule, at, clocks))

@@ -40,10 +40,18 @@ def _wait(facts: ExecutionFacts, due_at: Instant) -> Reason:
     last = facts.attempts[-1] if facts.attempts else None
     left = f"in {span(due_at - facts.now)}, at {moment(due_at)}" if due_at > facts.now else f"since {moment(due_at)}"
     if last is None:
+        nominal = execution.scheduled_at
+        later = (
+            f", {span(due_at - nominal)} after its fire at {moment(nominal)} (jitter)" if nominal is not None and nominal < due_at else ""
+        )
         return Reason(
             WhyCode.NOT_DUE,
-            f"It is not due yet: it is due {left}." if due_at > facts.now else f"It is due {left}.",
-            {"dueAt": to_rfc3339(due_at), "trigger": execution.trigger.name.lower()},
+            f"It is {'not due yet: it is ' if due_at > facts.now else ''}due {left}{later}.",
+            known(
+                dueAt=to_rfc3339(due_at),
+                scheduledAt=None if nominal is None else to_rfc3339(nominal),
+                trigger=execution.trigger.name.lower(),
+            ),
             since=execution.created_at,
             until=due_at,
         )
