@@ -45,9 +45,12 @@ from duly.roles.timekeeper import Timekeeper
 from duly.roles.worker import WorkerSettings
 from duly.sdk import app as sdk
 from duly.usecases.access import Access, ensure_admin_key, is_key_shaped
+from duly.usecases.bulk import Bulk
+from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
+from duly.usecases.why import Why
 
 if TYPE_CHECKING:
     from duly.http.server import ApiServer
@@ -160,7 +163,17 @@ class Service:
         from duly.http.services import Services
 
         node = self.node
-        services = Services(node.jobs, node.executions, node.fleet, Access(node.store.keys, node.clock), node.clock, node.store.health.ping)
+        services = Services(
+            jobs=node.jobs,
+            executions=node.executions,
+            fleet=node.fleet,
+            why=Why(node.store.facts, node.store.insights, node.store.ready, node.clock, node.settings.retention),
+            dead_letters=DeadLetters(node.store.letters, node.executions, node.clock, node.transport),
+            bulk=Bulk(node.store.letters, node.jobs, node.executions, node.store.cancels, node.clock, system_entropy, node.transport),
+            access=Access(node.store.keys, node.clock),
+            clock=node.clock,
+            ready=node.store.health.ping,
+        )
         server = ApiServer(create_api(services), host=node.settings.host, port=node.settings.port)
         ended = asyncio.Event()
         serving = asyncio.create_task(server.serve_until(ended))

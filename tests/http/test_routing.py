@@ -17,7 +17,7 @@ TABLE = route_table()
 ROUTES = list(TABLE.routes)
 CLOSED = [declared for declared in ROUTES if declared.role is not None]
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY"]
-IDS = {"{jobId}": "job_" + "0" * 32, "{executionId}": "run_" + "0" * 32}
+IDS = {"{jobId}": "job_" + "0" * 32, "{executionId}": "run_" + "0" * 32, "{batchId}": "batch_" + "0" * 32}
 
 
 def named(declared: Route) -> str:
@@ -194,9 +194,9 @@ async def test_malformed_ids_are_malformed_and_foreign_ones_are_not_there(bench:
     job = await bench.job()
     answer = await bench.client(ADMIN).post(f"/v1/jobs/{job}/executions")
     run = answer.json()["executionId"]
-    path = declared.path.replace("{jobId}", job).replace("{executionId}", run)
+    path = declared.path.replace("{jobId}", job).replace("{executionId}", run).replace("{batchId}", await bench.batch())
     body: object = (
-        {"target": {"handler": "duly.echo"}} if declared.method == "PUT" else {"executions": [{}]} if "batch" in declared.path else None
+        {"target": {"handler": "duly.echo"}} if declared.method == "PUT" else {"executions": [{}]} if ":batch" in declared.path else None
     )
 
     foreign = await bench.client(STRANGER).request(declared.method, path, json=body)
@@ -205,7 +205,8 @@ async def test_malformed_ids_are_malformed_and_foreign_ones_are_not_there(bench:
     assert (foreign.status_code, unknown.status_code) == (404, 404)
     assert foreign.json()["code"] == unknown.json()["code"]
     for bad in ("x", "job_", "run_" + "g" * 32, "job_" + "0" * 31, job.upper(), job.removeprefix("job_"), "run_" + "0" * 33):
-        malformed = await send(bench.api, declared.method, declared.path.replace("{jobId}", bad).replace("{executionId}", bad), ADMIN)
+        spoiled = declared.path.replace("{jobId}", bad).replace("{executionId}", bad).replace("{batchId}", bad)
+        malformed = await send(bench.api, declared.method, spoiled, ADMIN)
         assert malformed[0] == 422, bad
         assert b"DULY-E111" in malformed[2]
 

@@ -201,6 +201,8 @@ class Execution:
     scheduled_at: Instant | None = None
     batch: UUID | None = None
     saved: Saved | None = None
+    replayed_as: ExecutionId | None = None
+    discarded_at: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from starlette.types import Receive
 
 from duly.domain.access import Actor, Role
 from duly.domain.errors import Forbidden, Invalid, NotFound
-from duly.domain.ids import parse_execution_id, parse_job_id
+from duly.domain.ids import parse_batch_id, parse_execution_id, parse_job_id
 from duly.domain.instants import HOUR
 from duly.http.limits import check_text, read_body
 from duly.http.problems import refusal
@@ -40,6 +40,7 @@ KEEP_IDEMPOTENCY_KEYS = 24 * HOUR
 _PATH_IDS: dict[str, tuple[str, Callable[[str], UUID]]] = {
     "{jobId}": ("job_id", parse_job_id),
     "{executionId}": ("execution_id", parse_execution_id),
+    "{batchId}": ("batch_id", parse_batch_id),
 }
 _SEGMENT = re.compile(rb"[A-Za-z0-9_~-][A-Za-z0-9_.~:@!$&'()*+,=-]*")
 _INTEGER = re.compile(r"-?[0-9]{1,18}")

@@ -8,9 +8,12 @@ from importlib import metadata
 
 from duly.ports.clock import Clock
 from duly.usecases.access import Access
+from duly.usecases.bulk import Bulk
+from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
+from duly.usecases.why import Why
 
 
 def installed_version() -> str:
@@ -28,6 +31,9 @@ class Services:
     jobs: Jobs
     executions: Executions
     fleet: Fleet
+    why: Why
+    dead_letters: DeadLetters
+    bulk: Bulk
     access: Access
     clock: Clock
     ready: Callable[[], Awaitable[None]]

@@ -28,6 +28,8 @@ from duly.domain.instants import Instant, Micros
 from duly.domain.job import Job, JobSpec, JobVersion
 from duly.domain.lifecycle import JobState, State
 from duly.ports.checkpoints import Checkpoints as Checkpoints
+from duly.ports.letters import Letters
+from duly.ports.why import Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +272,9 @@ class Liveness(Protocol):
     async def renew(self, worker: WorkerId, now: Instant, ttl: Micros) -> list[Stop] | None:
         """Live on until now + ttl; answers which of its running executions are asked to stop. None: the worker is lost for good."""
 
+    async def drain(self, worker: WorkerId) -> None:
+        """The worker says that it takes no more; for people who ask why nothing starts. Its leases are as good as before."""
+
     async def retire(self, worker: WorkerId, now: Instant) -> None:
         """The worker ends and holds nothing any more; what it still held is left to the sweeper at once."""
 
@@ -285,6 +290,8 @@ class WorkerAbout:
     host: str = ""
     pid: int = 0
     version: str = ""
+    ttl: Micros = 0
+    draining: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,4 +469,6 @@ class Store:
     insights: Insights
     retention: Retention
     keys: Keys
+    facts: Facts
+    letters: Letters
     health: Health

@@ -24,8 +24,8 @@ from duly.domain.execution import Claimed, Finished, LeaseId, WorkerId
 from duly.domain.fairness import Ask, Work, share_out
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import SECOND, Instant, Micros
-from duly.domain.job import satisfies
 from duly.domain.lifecycle import Outcome, State
+from duly.domain.serving import Needs, misfits
 from duly.ports.clock import Clock, Entropy
 from duly.ports.handlers import Attempt, Kept, Registry
 from duly.ports.store import Checkpoints, Definitions, Outcomes, ReadyQueue
@@ -233,7 +233,7 @@ class Worker:
         routes = [
             route
             for route in await self._ready.routes()
-            if route.pool == self.settings.pool and route.handler in offered and satisfies(self.settings.labels, route.labels)
+            if not misfits(self.settings.pool, self.settings.labels, offered, Needs(route.pool, route.labels, route.handler))
         ]
         self._routes = [route.number for route in routes]
         self._batches = {route.number: batch for route in routes if (batch := offered[route.handler].batch) > 1}

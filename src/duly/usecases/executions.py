@@ -9,7 +9,7 @@ from uuid import UUID
 from duly.domain.access import Actor
 from duly.domain.errors import Conflict, NotFound
 from duly.domain.execution import Attempt, Execution, LogLine, NewExecution
-from duly.domain.ids import ExecutionId, JobId, execution_text, new_ids
+from duly.domain.ids import ExecutionId, JobId, execution_text, new_id, new_ids
 from duly.domain.instants import Instant, Micros
 from duly.domain.job import HEAD_STARTS, Job, Priority
 from duly.domain.lifecycle import JobState, State, Trigger, is_final
@@ -60,8 +60,7 @@ class Executions:
 
     async def enqueue_for(self, job: Job, wanted: Sequence[Wanted], idempotency: Idempotency | None = None) -> list[NewExecution]:
         """The same for a job that was read before."""
-        if job.state is JobState.CANCELLED:
-            raise Conflict("DULY-E210", "The job is cancelled.", field="state", hint="Create a new one.")
+        _refuse_cancelled(job)
         now = self._clock.now()
         return await self.submit(headers(job, wanted, now, self._entropy), idempotency)
 
@@ -74,14 +73,15 @@ class Executions:
         else:
             ids = await self._intake.enqueue_once(new[0].tenant, new, idempotency, now)
             made = [item if item.id == id else item._replace(id=id) for item, id in zip(new, ids, strict=True)]
-        await self._hint(new, now)
+        await self.hint(new, now)
         return made
 
     async def _flush(self, batches: Sequence[Sequence[NewExecution]]) -> list[dict[ExecutionId, ExecutionId]]:
         report = await self._intake.enqueue([item for batch in batches for item in batch], self._clock.now())
         return [report.instead] * len(batches)
 
-    async def _hint(self, new: Sequence[NewExecution], now: Instant) -> None:
+    async def hint(self, new: Sequence[NewExecution], now: Instant) -> None:
+        """Tell workers and dispatchers about what was just written."""
         routes = {item.route for item in new if item.due_at <= now}
         if routes:
             await self._transport.announce(sorted(routes))
@@ -91,6 +91,16 @@ class Executions:
 
     async def replay(self, actor: Actor, id: ExecutionId, payload: str | None, idempotency: Idempotency | None = None) -> NewExecution:
         """Run a final execution again, as a new one of the job's present version, with its own payload or another."""
+        job, wanted = await self._replayed(actor, id, payload)
+        return (await self.enqueue_for(job, [wanted], idempotency))[0]
+
+    async def replay_of(self, actor: Actor, id: ExecutionId, payload: str | None) -> NewExecution:
+        """The same execution, not written yet: for those who write more in the same transaction."""
+        job, wanted = await self._replayed(actor, id, payload)
+        now = self._clock.now()
+        return new_execution(new_id(now, self._entropy), job, shard_of(job.id), wanted, now)
+
+    async def _replayed(self, actor: Actor, id: ExecutionId, payload: str | None) -> tuple[Job, Wanted]:
         past = await self.show(actor, id)
         if not is_final(past.state):
             raise Conflict(
@@ -99,8 +109,9 @@ class Executions:
                 field="executionId",
                 hint="Only a final execution can be replayed.",
             )
-        wanted = Wanted(payload=payload if payload is not None else past.payload, trigger=Trigger.REPLAY)
-        return (await self.enqueue(actor, past.job_id, [wanted], idempotency))[0]
+        job = await self._jobs.show(actor, past.job_id)
+        _refuse_cancelled(job)
+        return job, Wanted(payload=payload if payload is not None else past.payload, trigger=Trigger.REPLAY)
 
     async def cancel(self, actor: Actor, id: ExecutionId) -> Execution:
         """Ask it to stop: at once when it waits; when it runs its worker is told, and ends it after the job's grace if it has not
@@ -147,33 +158,36 @@ class Executions:
 
 
 def headers(job: Job, wanted: Sequence[Wanted], now: Instant, entropy: Entropy) -> list[NewExecution]:
-    """The headers of what is wanted, with the gates they pass and the keys they need."""
+    """The headers of what is wanted, with ids in order."""
+    shard = shard_of(job.id)
+    return [new_execution(id, job, shard, want, now) for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True)]
+
+
+def new_execution(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant) -> NewExecution:
+    """The header of an execution that somebody wants, of the job's present version, with the gates it passes and the key it needs."""
     version, spec = job.version, job.version.spec
-    shard, limits = shard_of(job.id), job.version.spec.limits
-    made: list[NewExecution] = []
-    for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True):
-        due_at = want.run_at if want.run_at is not None else now + (want.delay or 0)
-        head_start = version.head_start if want.priority is None else HEAD_STARTS[want.priority]
-        payload = spec.payload if want.payload is None else want.payload
-        unique = limits.unique
-        made.append(
-            NewExecution(
-                id=id,
-                job_id=job.id,
-                job_version=version.number,
-                tenant=version.tenant,
-                route=version.route,
-                shard=shard,
-                trigger=want.trigger,
-                due_at=due_at,
-                rank=due_at - head_start,
-                payload=want.payload,
-                scheduled_at=want.scheduled_at,
-                gates=gates_of(limits, version.tenant, job.id, spec.name, payload),
-                unique=None
-                if unique is None or want.trigger is not Trigger.ENQUEUE
-                else (unique_key(unique, job.id, payload), None if unique.window is None else now + unique.window),
-                batch=want.batch,
-            )
-        )
-    return made
+    due_at = want.run_at if want.run_at is not None else now + (want.delay or 0)
+    head_start = version.head_start if want.priority is None else HEAD_STARTS[want.priority]
+    payload = spec.payload if want.payload is None else want.payload
+    unique = spec.limits.unique if want.trigger is Trigger.ENQUEUE else None
+    return NewExecution(
+        id=id,
+        job_id=job.id,
+        job_version=version.number,
+        tenant=version.tenant,
+        route=version.route,
+        shard=shard,
+        trigger=want.trigger,
+        due_at=due_at,
+        rank=due_at - head_start,
+        payload=want.payload,
+        scheduled_at=want.scheduled_at,
+        gates=gates_of(spec.limits, version.tenant, job.id, spec.name, payload),
+        unique=None if unique is None else (unique_key(unique, job.id, payload), None if unique.window is None else now + unique.window),
+        batch=want.batch,
+    )
+
+
+def _refuse_cancelled(job: Job) -> None:
+    if job.state is JobState.CANCELLED:
+        raise Conflict("DULY-E210", "The job is cancelled.", field="state", hint="Create a new one.")

@@ -99,6 +99,8 @@ class ExecutionView(View, kw_only=True):
     cancel_asked_at: str | None = None
     skip_reason: str | None = None
     batch_id: str | None = None
+    replayed_as: str | None = None
+    discarded_at: str | None = None
 
 
 class AttemptView(View, kw_only=True):
@@ -163,6 +165,8 @@ def execution_view(execution: Execution) -> ExecutionView:
         cancel_asked_at=shown(execution.cancel_asked_at),
         skip_reason=None if execution.skip is None else execution.skip.name.lower(),
         batch_id=None if execution.batch is None else batch_text(execution.batch),
+        replayed_as=None if execution.replayed_as is None else execution_text(execution.replayed_as),
+        discarded_at=shown(execution.discarded_at),
     )
 
 

@@ -85,7 +85,7 @@ class SqliteEngine:
 
     async def read(self, action: Callable[[], Action[T]]) -> T:
         where = self._writes if self._in_memory else self._reads
-        result: T = await self._submit(where, lambda connection: self._drive(connection, action()))
+        result: T = await self._submit(where, lambda connection: self._in_one_snapshot(connection, action()))
         return result
 
     async def fetch(self, name: str, params: Mapping[str, Any], lane: Lane = Lane.GENERAL) -> Rows:
@@ -207,6 +207,15 @@ class SqliteEngine:
             _answer([job])
         if connection is not None:
             connection.close()
+
+    def _in_one_snapshot(self, connection: sqlite3.Connection, action: Action[T]) -> T:
+        if connection.in_transaction:
+            return self._drive(connection, action)
+        connection.execute("BEGIN")
+        try:
+            return self._drive(connection, action)
+        finally:
+            connection.execute("ROLLBACK")
 
     def _drive(self, connection: sqlite3.Connection, action: Action[T]) -> T:
         rows: Rows = ()

@@ -12,6 +12,7 @@ from duly.domain.execution import Attempt, DueSchedule, Execution, LogLine, Lost
 from duly.domain.instants import Instant
 from duly.domain.job import Job, JobSpec, JobVersion
 from duly.domain.lifecycle import JobState, Outcome, SkipReason, State, Trigger
+from duly.ports.letters import Settling
 from duly.ports.store import KeyRow, WorkerAbout, WorkerRow
 
 # A schedule without a next fire waits for an instant beyond all time, so that one index serves every schedule.
@@ -105,6 +106,8 @@ def execution_of(row: Row) -> Execution:
         scheduled_at=row["scheduled_at"],
         batch=None if row["batch"] is None else as_uuid(row["batch"]),
         saved=None if row["saved_number"] is None else Saved(row["saved_number"], None, row["progress"], row["saved_at"]),
+        replayed_as=None if row["replayed_as"] is None else as_uuid(row["replayed_as"]),
+        discarded_at=row["settled_at"] if row["settled_how"] == Settling.DISCARDED else None,
     )
 
 

@@ -138,6 +138,7 @@ class PostgresRetention:
         await self._engine.fetch("drop_orphans", {"before": id_floor(before)})
         await self._engine.fetch("drop_expired_keys", {"now": now})
         await self._engine.fetch("drop_workers", {"long_ago": before})
+        await self._engine.fetch("drop_batches", {"before": before})
         params = {"before": id_floor(before), "finished_before": before, "quota": limit}
         lines = int(one(await self._engine.fetch("drop_old_logs", params | {"quota": 10 * limit}))["n"])
         lines += int(one(await self._engine.fetch("drop_old_checkpoints", params))["n"])

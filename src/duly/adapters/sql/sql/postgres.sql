@@ -160,10 +160,10 @@ WITH mine AS MATERIALIZED (
 ), left_timers AS (
     DELETE FROM timers WHERE ctid = ANY (ARRAY(SELECT tid FROM due)) RETURNING id, route, tenant, rank, attempt, failures, gated
 ), stopped AS (
-    SELECT t.id, t.attempt FROM left_timers t JOIN cancels c ON c.id = t.id
+    SELECT t.id, t.attempt, c.asked_by FROM left_timers t JOIN cancels c ON c.id = t.id
 ), made_final AS (
     INSERT INTO outcomes (id, state, attempt, finished_at, error)
-    SELECT id, 6, attempt - 1, :now::bigint, '{"reason":"cancelled"}' FROM stopped
+    SELECT id, 6, attempt - 1, :now::bigint, json_build_object('reason', 'cancelled', 'by', asked_by) FROM stopped
 ), freed_places AS (
     DELETE FROM places p USING stopped s JOIN executions e ON e.id = s.id
     WHERE e.holds_place AND p.job_id = e.job_id AND p.id = e.id
@@ -366,7 +366,8 @@ WITH held AS MATERIALIZED (
     CROSS JOIN LATERAL (SELECT route, tenant, rank, due_at, gates IS NOT NULL AS gated FROM executions WHERE id = b.id OFFSET 0) e
 ), accepted AS (
     INSERT INTO outcomes (id, state, attempt, lease_id, worker, started_at, finished_at, result, error)
-    SELECT d.id, CASE d.state WHEN 0 THEN 6 ELSE d.state END, d.attempt, d.lease_id, :worker::bigint, d.started_at, d.finished_at, NULL, d.error
+    SELECT d.id, CASE d.state WHEN 0 THEN 6 ELSE d.state END, d.attempt, d.lease_id, :worker::bigint, d.started_at, d.finished_at, NULL,
+           coalesce((SELECT json_build_object('reason', 'cancelled', 'by', c.asked_by) FROM cancels c WHERE c.id = d.id AND d.state <> 5), d.error)
     FROM done d JOIN unsuccessful u ON u.id = d.id WHERE d.id NOT IN (SELECT id FROM back)
     ON CONFLICT DO NOTHING
     RETURNING id
@@ -559,7 +560,8 @@ WITH named AS MATERIALIZED (
     RETURNING p.job_id
 ), made_final AS (
     INSERT INTO outcomes (id, state, attempt, finished_at, error)
-    SELECT id, 6, attempt - 1, :now::bigint, '{"reason":"cancelled"}' FROM stopped
+    SELECT id, 6, attempt - 1, :now::bigint, json_build_object('reason', 'cancelled', 'by', (SELECT c.asked_by FROM cancels c WHERE c.id = stopped.id))
+    FROM stopped
 )
 SELECT (SELECT array_agg(id) FROM stopped) AS stopped, (SELECT array_agg(job_id) FROM freed_places) AS freed;
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from duly.adapters.sql.engine import Action, Call, one
 from duly.adapters.sql.firing import BY_LIMIT
 from duly.adapters.sql.gates import open_all
-from duly.adapters.sql.rows import as_uuid, as_uuids
+from duly.adapters.sql.rows import as_uuid, as_uuids, encode
 from duly.domain.instants import Instant
 from duly.domain.lifecycle import State
 
@@ -63,8 +63,14 @@ def take_from_waiting(id: Any, now: Instant) -> Action[set[int]]:
 def make_cancelled(id: Any, attempt: int, now: Instant) -> Action[set[int]]:
     """A waiting execution that was cancelled is final, and what it held is passed on."""
     outcome = {"id": id, "state": State.CANCELLED, "attempt": attempt - 1, "lease": None, "worker": None, "started_at": None}
-    yield Call("add_outcome", outcome | {"finished_at": now, "result": None, "error": '{"reason":"cancelled"}'})
+    yield Call("add_outcome", outcome | {"finished_at": now, "result": None, "error": (yield from cancelled_by(id))})
     yield Call("drop_waits", {"id": id})
     yield Call("drop_gate_waits", {"id": id})
     place = one((yield Call("place_of", {"id": id})))
     return (yield from leave(id, place["job_id"], now, attempt=attempt, started_at=None, final=True))
+
+
+def cancelled_by(id: Any) -> Action[str]:
+    """The error of a cancelled execution. The wish goes once it is settled; who wished it stays with the outcome."""
+    row = one((yield Call("why_wish", {"id": id})))
+    return encode({"reason": "cancelled", "by": None if row is None else row["asked_by"]})

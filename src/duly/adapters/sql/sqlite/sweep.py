@@ -157,6 +157,7 @@ class SqliteRetention:
                 yield Many(name, old)
             yield Call("drop_expired_keys", {"now": now})
             yield Call("drop_workers", {"long_ago": before})
+            yield Call("drop_batches", {"before": before})
             return len(old)
 
         return await self._engine.run(action)

@@ -10,7 +10,7 @@ import msgspec
 
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
 from duly.adapters.sql.rows import as_uuid, encode
-from duly.adapters.sql.sqlite.places import leave
+from duly.adapters.sql.sqlite.places import cancelled_by, leave
 from duly.domain.execution import Claimed, Finished, LeaseId, LogLine, WorkerId
 from duly.domain.fairness import Ask, Work
 from duly.domain.ids import ExecutionId
@@ -192,5 +192,6 @@ def _end(worker: WorkerId, item: Finished, member: Any) -> Action[bool]:
         )
         return False
     state = State.CANCELLED if item.state is State.SCHEDULED else item.state
-    yield Call("add_outcome", attempt | {"state": state, "result": None})
+    error = (yield from cancelled_by(item.id)) if state is State.CANCELLED and key["cancelled"] else item.error
+    yield Call("add_outcome", attempt | {"state": state, "result": None, "error": error})
     return True
