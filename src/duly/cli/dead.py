@@ -278,5 +278,6 @@ COMMANDS = {
             "abort": Command("cancel what a batch has made and what has not started", _configure_batch, _abort, "duly dead abort"),
         },
         otherwise=Command("Open dead letters, grouped by cause.", _configure_list, _list, "duly dead", _EXAMPLES),
+        is_whole=True,
     )
 }
