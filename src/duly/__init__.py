@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from duly.compose import App
-    from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, Unavailable
+    from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, LeaseLost, NotFound, TooLarge, Unavailable
     from duly.sdk.client import Client
     from duly.sdk.context import Cancelled, Context, current
     from duly.sdk.retry import Retry
@@ -23,6 +23,7 @@ __all__ = [
     "DulyError",
     "Forbidden",
     "Invalid",
+    "LeaseLost",
     "NotFound",
     "Retry",
     "Task",
@@ -33,7 +34,7 @@ __all__ = [
 
 _HOMES = {
     "duly.compose": ("App",),
-    "duly.domain.errors": ("Conflict", "DulyError", "Forbidden", "Invalid", "NotFound", "TooLarge", "Unavailable"),
+    "duly.domain.errors": ("Conflict", "DulyError", "Forbidden", "Invalid", "LeaseLost", "NotFound", "TooLarge", "Unavailable"),
     "duly.sdk.client": ("Client",),
     "duly.sdk.context": ("Cancelled", "Context", "current"),
     "duly.sdk.retry": ("Retry",),

@@ -4,6 +4,7 @@
     ├── Invalid       the caller sent something malformed: fix it, sending it again will not help
     ├── NotFound      the caller named something that is not there (or not theirs)
     ├── Conflict      the caller lost to the present state: read it again, then decide
+    │   └── LeaseLost     the attempt is no longer this worker's to end
     ├── Forbidden     the caller is known, and may not
     ├── TooLarge      the caller sent more than a limit allows
     └── Unavailable   the world is away (store, network): the same call may work later
@@ -41,6 +42,15 @@ class NotFound(DulyError):
 
 class Conflict(DulyError):
     """The present state does not allow it; nothing was written."""
+
+
+class LeaseLost(Conflict):
+    """The attempt was given to another worker, or has ended before: what was written with its end is rolled back."""
+
+    def __init__(self, execution: str) -> None:
+        super().__init__(
+            "DULY-E241", f"{execution} is no longer this attempt's to end: its lease is lost, or it has ended before.", hint="Roll back."
+        )
 
 
 class Forbidden(DulyError):

@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from json import dumps
 from math import isfinite
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from duly.domain.execution import LeaseId, LogLine
 from duly.domain.ids import ExecutionId, execution_text, fire_id
 from duly.domain.instants import Instant, Micros, to_rfc3339
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import Outcome
+
+if TYPE_CHECKING:
+    from duly.ports.transactions import Transactions
 
 MOST_LOG_LINES = 10_000
 LONGEST_LOG_LINE = 16_384
@@ -37,6 +40,7 @@ class Attempt:
         "payload",
         "started_at",
         "stop",
+        "transactions",
         "version",
         "worker_name",
     )
@@ -68,6 +72,7 @@ class Attempt:
         self.deadline: Instant | None = None
         self.cancelled = False
         self.stop: Outcome | None = None
+        self.transactions: Transactions | None = None
         self.logs: list[LogLine] | None = None
         self.logs_sent = 0
 

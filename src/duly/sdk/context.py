@@ -6,9 +6,13 @@ from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
+from duly.domain.errors import LeaseLost
 from duly.domain.ids import execution_text, job_text
 from duly.domain.instants import to_datetime
 from duly.ports.handlers import Attempt
+from duly.sdk.transactions import Transaction, complete_with, encode_result
 
 
 class Cancelled(Exception):
@@ -46,10 +50,12 @@ class Log:
 class Context:
     """One attempt of one execution. Every value is read from the attempt; nothing here is shared."""
 
-    __slots__ = ("_attempt", "log")
+    __slots__ = ("_attempt", "_ended", "_result", "log")
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
+        self._result: str | None = None
+        self._ended = False
         self.log = Log(attempt)
 
     @property
@@ -121,6 +127,41 @@ class Context:
         """Stop here if somebody asked for it."""
         if self._attempt.cancelled:
             raise Cancelled(self.run_id)
+
+    # ------------------------------------------------------------ effects that commit with the end of the attempt
+
+    def transaction(self) -> Transaction:
+        """A transaction of the store: what is written in the block commits with the end of this attempt, or not at all.
+
+        `async with ctx.transaction() as connection:` gives an asyncpg connection on PostgreSQL; on SQLite, where `with` serves a
+        handler in a thread, a sqlite3 connection to the same file. One block per attempt. An exception in it rolls back and is
+        the attempt's failure; LeaseLost, after a rollback, means that another worker has the execution.
+        """
+        if self._ended:
+            raise LeaseLost(self.run_id)
+        return Transaction(self._attempt, lambda: self._result, self._settle)
+
+    def result(self, value: Any) -> None:
+        """What the execution's result is when its transaction commits: what a handler returns comes too late for that."""
+        self._result = encode_result(value)
+
+    def complete_with(self, connection: Any, result: Any = None) -> Any:
+        """End this attempt as succeeded in a transaction of yours, on any connection that `Task.using` takes: call it last, then commit.
+
+        Raises LeaseLost when the attempt is no longer yours to end: roll back. Returns a coroutine if the library is async.
+        """
+        return complete_with(self._attempt, connection, self._result if result is None else encode_result(result), self._settle)
+
+    def returned(self, value: Any) -> Any:
+        """What the worker reports for what the handler returned: what was committed stands."""
+        if not self._ended:
+            return value
+        if value is not None and encode_result(value) != self._result:
+            self.log.warning("the result was committed with the transaction; what the handler returned later is not kept")
+        return None if self._result is None else msgspec.json.decode(self._result)
+
+    def _settle(self, result: str | None) -> None:
+        self._ended, self._result = True, result
 
 
 _current: ContextVar[Context | None] = ContextVar("duly_current", default=None)
