@@ -87,12 +87,14 @@ class PostgresTransactions:
             return self._pool
 
     async def _end_attempt(self, connection: Any, attempt: Attempt, result: str | None) -> None:
-        if not connection.is_in_transaction():
-            raise Invalid(
-                "DULY-E132", "The transaction was ended inside its block.", hint="Leave BEGIN, COMMIT and ROLLBACK to ctx.transaction()."
-            )
         params = {"lease": attempt.fence, "id": str(attempt.id), "result": result, "started_at": attempt.started_at}
         with translated():
+            if not connection.is_in_transaction():
+                raise Invalid(
+                    "DULY-E132",
+                    "The transaction was ended inside its block.",
+                    hint="Leave BEGIN, COMMIT and ROLLBACK to ctx.transaction().",
+                )
             ended = await connection.fetchval(self._end.text, *(params[name] for name in self._end.names))
         if not ended:
             raise LeaseLost(execution_text(attempt.id))
@@ -103,7 +105,7 @@ async def _commit(connection: Any, transaction: Any) -> None:
         with translated():
             await transaction.commit()
     except Unavailable as error:
-        connection.terminate()
+        _drop(connection)
         raise Unavailable(
             error.code,
             f"Whether the transaction was committed is not known. {error.message}",
@@ -111,7 +113,7 @@ async def _commit(connection: Any, transaction: Any) -> None:
         ) from error
     except asyncio.CancelledError:
         # It may be committed or not; the report that follows waits until the server knows.
-        connection.terminate()
+        _drop(connection)
         raise
 
 
@@ -121,6 +123,12 @@ async def _roll_back(connection: Any, transaction: Any) -> None:
         async with asyncio.timeout(PATIENCE):
             await transaction.rollback()
     except BaseException as error:
-        connection.terminate()
+        _drop(connection)
         if isinstance(error, asyncio.CancelledError):
             raise
+
+
+def _drop(connection: Any) -> None:
+    """End the session without a word. One that has ended already is no longer the pool's to drop."""
+    with contextlib.suppress(asyncpg.InterfaceError):
+        connection.terminate()
