@@ -87,10 +87,10 @@ class Bank:
 
     def _strike(self) -> None:
         """One of the healthy, or the database itself, at a moment of no meaning."""
-        if self.crash is not None and self.chance.random() < 0.2:
+        if self.crash is not None and self.chance.random() < 0.08:
             self.crash()
             self.kills["database"] += 1
-        elif self.chance.random() < 0.5:
+        elif self.chance.random() < 0.3:
             nth = self.chance.randrange(len(self.healthy))
             self.healthy[nth] = self.fleet.replace(self.healthy[nth])
             self.kills["worker"] += 1

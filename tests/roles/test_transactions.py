@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import msgspec
 import pytest
 
 from duly import App, Context, Invalid, LeaseLost
@@ -26,6 +27,7 @@ from duly.adapters.sql.store import store_on
 from duly.domain.execution import Execution
 from duly.domain.ids import ExecutionId
 from duly.domain.lifecycle import Outcome, State
+from duly.executors.processes import ProcessPool
 from duly.executors.python import python_handlers
 from duly.ports.transactions import Transactions
 from duly.roles.worker import Worker
@@ -33,6 +35,7 @@ from duly.usecases.executions import Executions
 from duly.usecases.jobs import Jobs
 from tests.conformance.ledger import assert_ledger_is_sound, raw
 from tests.executors.attempts import python as attempt_of
+from tests.roles import child_bank
 from tests.roles.conftest import ACTOR, HandClock, World
 from tests.services.cut import Door, Where
 
@@ -450,6 +453,20 @@ async def test_a_plain_function_on_postgresql_is_shown_the_other_way(on_postgres
     run, _ = await on_postgres.run(transfer, retryPolicy={"maxAttempts": 1})
 
     assert "ctx.complete_with" in str((await on_postgres.show(run)).error)
+
+
+async def test_a_child_process_completes_on_a_connection_of_its_own(on_postgres: Bank, postgres_dsn: str) -> None:
+    pool = ProcessPool("tests.roles.child_bank:app", size=1)
+    [handler] = python_handlers(child_bank.app.calls(), threads=1, processes=pool, transactions=on_postgres.transactions)
+    on_postgres.world.registry.add(handler)
+    job = await on_postgres.world.create(name="transfer", target={"handler": "transfer"}, retryPolicy={"maxAttempts": 1})
+    [run] = await on_postgres.world.enqueue(job, payload=msgspec.json.encode({"dsn": postgres_dsn}).decode())
+
+    await on_postgres.work(await on_postgres.world.worker())
+    await pool.close()
+
+    done = await on_postgres.show(run)
+    assert (done.state, done.result, await on_postgres.effects()) == (State.SUCCEEDED, '"DULY-E132"', 1)
 
 
 def test_without_a_store_behind_it_there_is_no_transaction() -> None:
