@@ -148,9 +148,10 @@ class Context:
     def complete_with(self, connection: Any, result: Any = None) -> Any:
         """End this attempt as succeeded in a transaction of yours, on any connection that `Task.using` takes: call it last, then commit.
 
-        Raises LeaseLost when the attempt is no longer yours to end: roll back. Returns a coroutine if the library is async.
+        Raises LeaseLost when the attempt is no longer yours to end: roll back. Returns a coroutine if the library is async. What the
+        handler returns counts only if that transaction was rolled back.
         """
-        return complete_with(self._attempt, connection, self._result if result is None else encode_result(result), self._settle)
+        return complete_with(self._attempt, connection, self._result if result is None else encode_result(result))
 
     def returned(self, value: Any) -> Any:
         """What the worker reports for what the handler returned: what was committed stands."""

@@ -122,8 +122,8 @@ def encode_result(value: Any) -> str | None:
     return encoded
 
 
-def complete_with(attempt: Attempt, connection: Any, result: str | None, settle: Callable[[str | None], None]) -> Any:
-    """End the attempt as succeeded in the connection's transaction; `settle` is told when that is written."""
+def complete_with(attempt: Attempt, connection: Any, result: str | None) -> Any:
+    """End the attempt as succeeded in the connection's transaction, which may still be rolled back."""
     line = line_to(connection)
     if not line.is_in_transaction:
         raise Invalid(
@@ -133,7 +133,6 @@ def complete_with(attempt: Attempt, connection: Any, result: str | None, settle:
     def answer(rows: Rows) -> None:
         if not rows[0][0]:
             raise LeaseLost(execution_text(attempt.id))
-        settle(result)
 
     return _asked(line, _END, (str(attempt.fence), str(attempt.id), result, str(attempt.started_at)), answer)
 
