@@ -62,8 +62,11 @@ def _handler(
 def _in_thread(call: PythonCall, pool: ThreadPoolExecutor) -> Callable[[Any], Coroutine[Any, Any, Any]]:
     async def run(attempts: Attempt | Sequence[Attempt]) -> Any:
         context = contextvars.copy_context()
-        work = pool.submit(context.run, _call, call, attempts)
         members = [attempts] if isinstance(attempts, Attempt) else attempts
+        for attempt in members:
+            # Made here, before the thread and the worker both reach for it.
+            _ = attempt.extras
+        work = pool.submit(context.run, _call, call, attempts)
         while True:
             try:
                 return await asyncio.wrap_future(work)
