@@ -9,22 +9,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from duly.compose import App
     from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, Unavailable
+    from duly.ports.endings import Discard, GiveUp, LeaseLost, RetryLater, Snooze
     from duly.sdk.client import Client
     from duly.sdk.context import Cancelled, Context, current
-    from duly.sdk.retry import Retry
+    from duly.sdk.limits import Concurrency, Rate
+    from duly.sdk.retry import Retry, Rule
     from duly.sdk.task import Task
 
 __all__ = [
     "App",
     "Cancelled",
     "Client",
+    "Concurrency",
     "Conflict",
     "Context",
+    "Discard",
     "DulyError",
     "Forbidden",
+    "GiveUp",
     "Invalid",
+    "LeaseLost",
     "NotFound",
+    "Rate",
     "Retry",
+    "RetryLater",
+    "Rule",
+    "Snooze",
     "Task",
     "TooLarge",
     "Unavailable",
@@ -34,9 +44,11 @@ __all__ = [
 _HOMES = {
     "duly.compose": ("App",),
     "duly.domain.errors": ("Conflict", "DulyError", "Forbidden", "Invalid", "NotFound", "TooLarge", "Unavailable"),
+    "duly.ports.endings": ("Discard", "GiveUp", "LeaseLost", "RetryLater", "Snooze"),
     "duly.sdk.client": ("Client",),
     "duly.sdk.context": ("Cancelled", "Context", "current"),
-    "duly.sdk.retry": ("Retry",),
+    "duly.sdk.limits": ("Concurrency", "Rate"),
+    "duly.sdk.retry": ("Retry", "Rule"),
     "duly.sdk.task": ("Task",),
 }
 

@@ -116,7 +116,10 @@ def _transport(engine: Engine) -> Transport:
 
 @dataclass(slots=True)
 class Service:
-    """The roles of one process while they run. `url` is where the API listens, if there is one."""
+    """The roles of one process while they run. `url` is where the API listens, if there is one.
+
+    With `may_restart`, whoever runs it starts the process again when it ends with `wants_restart`.
+    """
 
     node: Node
     roles: Sequence[str]
@@ -124,6 +127,8 @@ class Service:
     app_reference: str | None = None
     new_key: str | None = None
     api: ApiServer | None = None
+    may_restart: bool = False
+    wants_restart: bool = False
 
     async def run(self, stop: asyncio.Event, started: Callable[[Service], None] | None = None) -> None:
         """Run the roles until `stop`; then the worker drains, the dispatcher hands over, and the API answers to the end."""
@@ -240,9 +245,11 @@ class Service:
             _liveness_opener(node),
             heartbeat=heartbeat,
             grace=settings.grace / SECOND,
+            may_restart=self.may_restart,
         )
         try:
             await shift.run(stop)
+            self.wants_restart = shift.wants_restart
         finally:
             for handler in registry.by_name.values():
                 if handler.close is not None:
@@ -269,7 +276,7 @@ def build_registry(settings: config.Settings, app: sdk.App | None, app_reference
     if settings.pool in settings.shell_pools:
         registry.add(shell_handler(environment=settings.environment))
     if app is not None:
-        processes = None if app_reference is None else ProcessPool(app_reference, size=settings.processes)
+        processes = None if app_reference is None else ProcessPool(app_reference, size=settings.children)
         for handler in python_handlers(app.calls(), threads=settings.slots, processes=processes):
             registry.add(handler)
     return registry

@@ -117,6 +117,8 @@ class Ledger(RuleBasedStateMachine):
             assert answer == expected
         if unanswered:
             self.wait(self.world.store.losses.reconcile(self.world.now))
+            self.wait(self.world.store.losses.unstick(self.world.now + MINUTE, 1000))
+            self.model.carry_out_wishes()
 
     def _store_does(self, op: Op, fault: tuple[int, bool] | None) -> bool:
         with self.armed(fault):

@@ -73,6 +73,7 @@ _ALL = (
         "The problem names the argument. The handler's signature in the code says what it takes.",
     ),
     Code("DULY-E118", 422, "The declaration is wrong", "The message names the job and what to change in its decorator."),
+    Code("DULY-E130", 413, "The checkpoint is too large", "At most 256 KiB. Keep large data elsewhere and save a reference."),
     Code(
         "DULY-E133",
         422,

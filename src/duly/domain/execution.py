@@ -24,6 +24,7 @@ class NewExecution(NamedTuple):
 
     `scheduled_at` is its nominal time where that is not when it is due; `gates` the limits it passes before it is ready;
     `unique` a key that only one may have, with the end of its window (None: until it is final); `batch` what made it in bulk.
+    In an answer, `is_duplicate` says that its key was taken and the id is that of the one who has it.
     """
 
     id: ExecutionId
@@ -40,6 +41,7 @@ class NewExecution(NamedTuple):
     gates: tuple[Gate, ...] = ()
     unique: tuple[UUID, Instant | None] | None = None
     batch: UUID | None = None
+    is_duplicate: bool = False
 
 
 class Fire(NamedTuple):
@@ -143,6 +145,23 @@ class Lost:
     holds_place: bool
 
 
+class Stop(NamedTuple):
+    """A running execution that somebody asked to stop. Past `kill_at` it is no longer asked but ended; None: it is only asked."""
+
+    id: ExecutionId
+    kill_at: Instant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What an execution keeps over its attempts: its last checkpoint with its number (0: none yet) and its latest progress, as JSON."""
+
+    number: int
+    checkpoint: str | None
+    progress: str | None
+    saved_at: Instant | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What becomes of an attempt that ended badly: SCHEDULED at `retry_at`, or final with an error."""
@@ -183,6 +202,7 @@ class Execution:
     batch: UUID | None = None
     replayed_as: ExecutionId | None = None
     discarded_at: Instant | None = None
+    saved: Saved | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,13 +81,8 @@ def execution_text(id: ExecutionId) -> str:
 
 
 def batch_text(id: UUID) -> str:
-    """The id as people and the wire see it: `batch_…`."""
+    """The id of a backfill or a bulk action as people and the wire see it: `batch_…`."""
     return BATCH_PREFIX + id.hex
-
-
-def parse_batch_id(text: str) -> UUID:
-    """Read `batch_…`; raises Invalid for anything else."""
-    return _parse(text, BATCH_PREFIX, "batchId")
 
 
 def parse_job_id(text: str) -> JobId:
@@ -98,6 +93,11 @@ def parse_job_id(text: str) -> JobId:
 def parse_execution_id(text: str) -> ExecutionId:
     """Read `run_…`; raises Invalid for anything else."""
     return _parse(text, EXECUTION_PREFIX, "executionId")
+
+
+def parse_batch_id(text: str) -> UUID:
+    """Read `batch_…`; raises Invalid for anything else."""
+    return _parse(text, BATCH_PREFIX, "batchId")
 
 
 def _parse(text: str, prefix: str, field: str) -> UUID:

@@ -24,7 +24,8 @@ from duly.executors.addresses import Address, AllowList, Url, check_addresses, c
 from duly.executors.exchange import LONGEST_LINE, Answer, MalformedAnswer, read_answer, request_head
 from duly.executors.output import TAIL, clean_text
 from duly.executors.payload import payload_json
-from duly.ports.handlers import Attempt, Failure, Handler
+from duly.ports.endings import Failure
+from duly.ports.handlers import Attempt, Handler
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 
@@ -110,7 +111,7 @@ class _Caller:
             "Duly-Execution-Id": execution_text(attempt.id),
             "Duly-Attempt": str(attempt.attempt),
             "Duly-Fence": str(attempt.fence),
-            "Duly-Scheduled-At": to_rfc3339(attempt.due_at),
+            "Duly-Scheduled-At": to_rfc3339(attempt.scheduled_at),
         }
         if body or method not in BODILESS:
             headers["Content-Length"] = str(len(body))

@@ -18,6 +18,7 @@ from duly.domain.execution import (
     LogLine,
     Lost,
     NewExecution,
+    Stop,
     Verdict,
     WorkerId,
 )
@@ -26,6 +27,7 @@ from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant, Micros
 from duly.domain.job import Job, JobSpec, JobVersion
 from duly.domain.lifecycle import JobState, State
+from duly.ports.checkpoints import Checkpoints as Checkpoints
 from duly.ports.letters import Letters
 from duly.ports.why import Facts
 
@@ -257,6 +259,9 @@ class Outcomes(Protocol):
     async def append_logs(self, worker: WorkerId, lines: Sequence[tuple[LeaseId, ExecutionId, int, LogLine]]) -> int:
         """Keep log lines of attempts whose lease this worker holds; returns how many were kept."""
 
+    async def losses(self, id: ExecutionId) -> int:
+        """How many attempts of this execution have ended with their process gone."""
+
 
 class Liveness(Protocol):
     """A worker's life, renewed by its heartbeat."""
@@ -264,7 +269,7 @@ class Liveness(Protocol):
     async def register(self, name: str, about: WorkerAbout, now: Instant, ttl: Micros) -> WorkerId:
         """A new worker, alive until now + ttl. Every process start is a new worker."""
 
-    async def renew(self, worker: WorkerId, now: Instant, ttl: Micros) -> list[ExecutionId] | None:
+    async def renew(self, worker: WorkerId, now: Instant, ttl: Micros) -> list[Stop] | None:
         """Live on until now + ttl; answers which of its running executions are asked to stop. None: the worker is lost for good."""
 
     async def drain(self, worker: WorkerId) -> None:
@@ -333,9 +338,14 @@ class LossReport:
 class Cancels(Protocol):
     """Stopping what was asked for."""
 
-    async def cancel(self, tenant: int, ids: Sequence[ExecutionId], by: str, now: Instant) -> dict[ExecutionId, State]:
+    async def cancel(
+        self, tenant: int, ids: Sequence[ExecutionId], by: str, now: Instant, kill_after: Micros | None = None
+    ) -> dict[ExecutionId, State]:
         """Commit the wish, then take each execution from where it waits. Answers where each stands: CANCELLED,
-        another final state (it was faster), or RUNNING (its worker is told by its heartbeat). Unknown ids are left out."""
+        another final state (it was faster), or RUNNING (its worker is told by its heartbeat). Unknown ids are left out.
+
+        What runs is asked to stop, and ended `kill_after` from now if it has not; None: it is only asked. A second wish
+        changes nothing, but that one which kills follows one which only asked."""
 
 
 class Leases(Protocol):
@@ -451,6 +461,7 @@ class Store:
     schedules: Schedules
     ready: ReadyQueue
     outcomes: Outcomes
+    checkpoints: Checkpoints
     liveness: Liveness
     losses: Losses
     cancels: Cancels

@@ -9,10 +9,11 @@ from uuid import UUID
 from duly.domain.access import Actor
 from duly.domain.errors import Conflict, NotFound
 from duly.domain.execution import Attempt, Execution, LogLine, NewExecution
-from duly.domain.ids import ExecutionId, JobId, execution_text, new_id, new_ids
+from duly.domain.ids import ExecutionId, JobId, execution_text, new_ids
 from duly.domain.instants import Instant, Micros
 from duly.domain.job import HEAD_STARTS, Job, Priority
 from duly.domain.lifecycle import JobState, State, Trigger, is_final
+from duly.domain.limits import gates_of, unique_key
 from duly.domain.shards import shard_of
 from duly.ports.clock import Clock, Entropy
 from duly.ports.store import Cancels, ExecutionFilter, Idempotency, Insights, Intake
@@ -23,13 +24,15 @@ from duly.usecases.jobs import Jobs
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One execution that somebody asks for. Payload is JSON text; None means the job's own."""
+    """One execution that somebody asks for. Payload is JSON text; None means the job's own. `scheduled_at` is the nominal time
+    of one that was due before, `batch` what asked for many at once."""
 
     payload: str | None = None
     run_at: Instant | None = None
     delay: Micros | None = None
     priority: Priority | None = None
     trigger: Trigger = Trigger.ENQUEUE
+    scheduled_at: Instant | None = None
     batch: UUID | None = None
 
 
@@ -46,7 +49,7 @@ class Executions:
         self._clock = clock
         self._entropy = entropy
         self._transport = transport
-        self._enqueues: Coalescer[Sequence[NewExecution], None] = Coalescer(self._flush, most=5_000, weigh=len)
+        self._enqueues: Coalescer[Sequence[NewExecution], dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=len)
 
     async def enqueue(
         self, actor: Actor, job_id: JobId, wanted: Sequence[Wanted], idempotency: Idempotency | None = None
@@ -59,19 +62,23 @@ class Executions:
         """The same for a job that was read before."""
         _refuse_cancelled(job)
         now = self._clock.now()
-        ids, shard = new_ids(len(wanted), now, self._entropy), shard_of(job.id)
-        new = [new_execution(id, job, shard, want, now) for id, want in zip(ids, wanted, strict=True)]
-        if idempotency is None:
-            await self._enqueues.add(new)
-        else:
-            ids = await self._intake.enqueue_once(job.version.tenant, new, idempotency, now)
-            new = [item if item.id == id else _as_acknowledged(item, id) for item, id in zip(new, ids, strict=True)]
-        await self.hint(new, now)
-        return new
+        return await self.submit(headers(job, wanted, now, self._entropy), idempotency)
 
-    async def _flush(self, batches: Sequence[Sequence[NewExecution]]) -> list[None]:
-        await self._intake.enqueue([item for batch in batches for item in batch], self._clock.now())
-        return [None] * len(batches)
+    async def submit(self, new: Sequence[NewExecution], idempotency: Idempotency | None = None) -> list[NewExecution]:
+        """Write headers that were made before. What stands for another, because of its key, has that one's id in the answer."""
+        now = self._clock.now()
+        if idempotency is None:
+            instead = await self._enqueues.add(new)
+            made = [item._replace(id=instead[item.id], is_duplicate=True) if item.id in instead else item for item in new]
+        else:
+            ids = await self._intake.enqueue_once(new[0].tenant, new, idempotency, now)
+            made = [item if item.id == id else item._replace(id=id) for item, id in zip(new, ids, strict=True)]
+        await self.hint(new, now)
+        return made
+
+    async def _flush(self, batches: Sequence[Sequence[NewExecution]]) -> list[dict[ExecutionId, ExecutionId]]:
+        report = await self._intake.enqueue([item for batch in batches for item in batch], self._clock.now())
+        return [report.instead] * len(batches)
 
     async def hint(self, new: Sequence[NewExecution], now: Instant) -> None:
         """Tell workers and dispatchers about what was just written."""
@@ -90,8 +97,7 @@ class Executions:
     async def replay_of(self, actor: Actor, id: ExecutionId, payload: str | None) -> NewExecution:
         """The same execution, not written yet: for those who write more in the same transaction."""
         job, wanted = await self._replayed(actor, id, payload)
-        now = self._clock.now()
-        return new_execution(new_id(now, self._entropy), job, shard_of(job.id), wanted, now)
+        return headers(job, [wanted], self._clock.now(), self._entropy)[0]
 
     async def _replayed(self, actor: Actor, id: ExecutionId, payload: str | None) -> tuple[Job, Wanted]:
         past = await self.show(actor, id)
@@ -107,7 +113,8 @@ class Executions:
         return job, Wanted(payload=payload if payload is not None else past.payload, trigger=Trigger.REPLAY)
 
     async def cancel(self, actor: Actor, id: ExecutionId) -> Execution:
-        """Ask it to stop: at once when it waits, at the worker's next heartbeat when it runs. Cancelling twice is a no-op."""
+        """Ask it to stop: at once when it waits; when it runs its worker is told, and ends it after the job's grace if it has not
+        stopped by then. Cancelling twice is a no-op."""
         before = await self.show(actor, id)
         if before.state is State.CANCELLED:
             return before
@@ -118,7 +125,10 @@ class Executions:
                 field="executionId",
                 hint="A final execution cannot be cancelled.",
             )
-        stands = await self._cancels.cancel(actor.tenant, [id], actor.key_id, self._clock.now())
+        grace = await self._jobs.stop_grace(before.job_version)
+        stands = await self._cancels.cancel(actor.tenant, [id], actor.key_id, self._clock.now(), grace)
+        if stands.get(id) is State.RUNNING:
+            await self._transport.announce_cancel()
         after = await self.show(actor, id)
         if is_final(after.state) and after.state is not State.CANCELLED and stands.get(id) is not State.RUNNING:
             raise Conflict("DULY-E211", f"{execution_text(id)} was faster: it is {after.state.name}.", field="executionId")
@@ -146,29 +156,37 @@ class Executions:
         return await self._insights.logs(id, attempt, after, limit)
 
 
-def new_execution(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant) -> NewExecution:
-    """The header of an execution that somebody wants: of the job's present version."""
-    version = job.version
-    due_at = want.run_at if want.run_at is not None else now + (want.delay or 0)
-    head_start = version.head_start if want.priority is None else HEAD_STARTS[want.priority]
-    return NewExecution(
-        id=id,
-        job_id=job.id,
-        job_version=version.number,
-        tenant=version.tenant,
-        route=version.route,
-        shard=shard,
-        trigger=want.trigger,
-        due_at=due_at,
-        rank=due_at - head_start,
-        payload=want.payload,
-        batch=want.batch,
-    )
-
-
-def _as_acknowledged(item: NewExecution, id: ExecutionId) -> NewExecution:
-    """The execution that the first call with this key made."""
-    return item._replace(id=id)
+def headers(job: Job, wanted: Sequence[Wanted], now: Instant, entropy: Entropy) -> list[NewExecution]:
+    """The headers of what is wanted, with the gates they pass and the keys they need."""
+    version, spec = job.version, job.version.spec
+    shard, limits = shard_of(job.id), job.version.spec.limits
+    made: list[NewExecution] = []
+    for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True):
+        due_at = want.run_at if want.run_at is not None else now + (want.delay or 0)
+        head_start = version.head_start if want.priority is None else HEAD_STARTS[want.priority]
+        payload = spec.payload if want.payload is None else want.payload
+        unique = limits.unique
+        made.append(
+            NewExecution(
+                id=id,
+                job_id=job.id,
+                job_version=version.number,
+                tenant=version.tenant,
+                route=version.route,
+                shard=shard,
+                trigger=want.trigger,
+                due_at=due_at,
+                rank=due_at - head_start,
+                payload=want.payload,
+                scheduled_at=want.scheduled_at,
+                gates=gates_of(limits, version.tenant, job.id, spec.name, payload),
+                unique=None
+                if unique is None or want.trigger is not Trigger.ENQUEUE
+                else (unique_key(unique, job.id, payload), None if unique.window is None else now + unique.window),
+                batch=want.batch,
+            )
+        )
+    return made
 
 
 def _refuse_cancelled(job: Job) -> None:

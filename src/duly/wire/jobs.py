@@ -11,12 +11,13 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from duly.domain.catchup import CatchUp, CatchUpPolicy
 from duly.domain.errors import Invalid
 from duly.domain.ids import job_text
-from duly.domain.instants import SECOND, Instant
+from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import HttpCall, Job, JobSpec, JobType, Priority, Target, Timing
 from duly.domain.overlap import Overlap, OverlapPolicy
-from duly.domain.retry import Backoff, RetryPolicy
+from duly.domain.retry import Backoff, RetryPolicy, RetryRule
 from duly.domain.schedule import DstGap, DstOverlap
 from duly.wire.executions import ExecutionView
+from duly.wire.limits import ConcurrencyShape, RateShape, UniqueShape, limit_fields, limits_of
 from duly.wire.schedules import TimingShape
 from duly.wire.shapes import (
     NO_NUL,
@@ -30,6 +31,7 @@ from duly.wire.shapes import (
     View,
     json_text,
     moment,
+    pattern,
     shown,
     shown_json,
 )
@@ -58,6 +60,23 @@ class TargetShape(Shape, kw_only=True):
     shell: Annotated[list[Argument], Meta(min_length=1, max_length=256, examples=[["echo", "hello"]])] | None = None
 
 
+class RetryRuleShape(Shape, kw_only=True):
+    """What one kind of error changes; the first rule that names its class or a base class of it holds."""
+
+    error: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=200,
+            examples=["ValueError"],
+            extra_json_schema=pattern("^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*$"),
+        ),
+    ]
+    retry: bool = True
+    delay_ms: Millis | None = None
+    max_attempts: Annotated[int, Meta(ge=1, le=1000)] | None = None
+
+
 class RetryShape(Shape, kw_only=True):
     """How often and how soon a failed attempt is tried again."""
 
@@ -68,6 +87,7 @@ class RetryShape(Shape, kw_only=True):
     multiplier: Annotated[float, Meta(ge=1, le=100)] = 2.0
     jitter: Annotated[float, Meta(ge=0, le=1)] = 0.1
     max_losses: Annotated[int, Meta(ge=1, le=1000)] = 3
+    rules: Annotated[list[RetryRuleShape], Meta(max_length=50)] = []
 
 
 class CatchUpShape(Shape, kw_only=True):
@@ -87,10 +107,20 @@ class JobShape(TimingShape, kw_only=True):
     payload: Raw | UnsetType = UNSET
     retry_policy: RetryShape = msgspec.field(default_factory=RetryShape)
     timeout_sec: Annotated[float, Meta(ge=0.001, le=604_800)] | None = None
+    execution_timeout_sec: Annotated[float, Meta(ge=0.001, le=31_622_400)] | None = None
+    heartbeat_timeout_sec: Annotated[float, Meta(ge=1, le=604_800)] | None = None
+    stop_grace_sec: Annotated[float, Meta(ge=0, le=86_400)] = 10.0
+    batch: Annotated[int, Meta(ge=1, le=1000)] = 1
     priority: Priority = Priority.NORMAL
     overlap: OverlapPolicy = OverlapPolicy.SKIP
     max_queued: Annotated[int, Meta(ge=1, le=1000)] = 100
+    max_running: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    kill_grace_sec: Annotated[float, Meta(ge=0, le=3600)] = 10
     catch_up: CatchUpPolicy | CatchUpShape = CatchUpPolicy.LATEST
+    max_concurrent: Annotated[int, Meta(ge=1, le=100_000)] | None = None
+    concurrency: ConcurrencyShape | None = None
+    rate_limit: RateShape | None = None
+    unique: UniqueShape | None = None
     description: Text | None = None
 
 
@@ -141,10 +171,20 @@ class JobView(View, kw_only=True):
     payload: Any = None
     retry_policy: RetryShape
     timeout_sec: float | None = None
+    execution_timeout_sec: float | None = None
+    heartbeat_timeout_sec: float | None = None
+    stop_grace_sec: float = 10.0
+    batch: int = 1
     priority: Priority
     overlap: OverlapPolicy
     max_queued: int
+    max_running: int | None = None
+    kill_grace_sec: float
     catch_up: CatchUpShape
+    max_concurrent: int | None = None
+    concurrency: ConcurrencyShape | None = None
+    rate_limit: RateShape | None = None
+    unique: UniqueShape | None = None
     description: str | None = None
     source: str | None = None
     paused_at: str | None = None
@@ -166,10 +206,20 @@ def spec_of(shape: JobShape, now: Instant, *, fallback_name: str, source: str | 
         target=_target(shape.target),
         payload=json_text(shape.payload, "payload"),
         retry=_retry(shape.retry_policy),
-        timeout=None if shape.timeout_sec is None else round(shape.timeout_sec * SECOND),
+        timeout=_micros(shape.timeout_sec),
+        execution_timeout=_micros(shape.execution_timeout_sec),
+        heartbeat_timeout=_micros(shape.heartbeat_timeout_sec),
+        stop_grace=round(shape.stop_grace_sec * SECOND),
+        batch=shape.batch,
         priority=shape.priority,
-        overlap=Overlap(policy=shape.overlap, max_queued=shape.max_queued),
+        overlap=Overlap(
+            policy=shape.overlap,
+            max_running=shape.max_running,
+            max_queued=shape.max_queued,
+            grace=round(shape.kill_grace_sec * SECOND),
+        ),
         catch_up=_catch_up(shape.catch_up),
+        limits=limits_of(shape.max_concurrent, shape.concurrency, shape.rate_limit, shape.unique),
         description=shape.description,
         source=source,
     )
@@ -207,11 +257,18 @@ def job_fields(job: Job, words: str) -> dict[str, Any]:
         "end_at": shown(timing.end_at),
         "payload": shown_json(spec.payload),
         "retry_policy": _retry_shape(spec.retry),
-        "timeout_sec": None if spec.timeout is None else spec.timeout / SECOND,
+        "timeout_sec": _seconds(spec.timeout),
+        "execution_timeout_sec": _seconds(spec.execution_timeout),
+        "heartbeat_timeout_sec": _seconds(spec.heartbeat_timeout),
+        "stop_grace_sec": spec.stop_grace / SECOND,
+        "batch": spec.batch,
         "priority": spec.priority,
         "overlap": spec.overlap.policy,
         "max_queued": spec.overlap.max_queued,
+        "max_running": spec.overlap.max_running,
+        "kill_grace_sec": spec.overlap.grace / SECOND,
         "catch_up": _catch_up_shape(spec.catch_up),
+        **limit_fields(spec.limits),
         "description": spec.description,
         "source": spec.source,
         "paused_at": shown(job.paused_at),
@@ -310,7 +367,18 @@ def _retry(shape: RetryShape) -> RetryPolicy:
         multiplier=shape.multiplier,
         jitter=shape.jitter,
         max_losses=shape.max_losses,
+        rules=tuple(_rule(rule) for rule in shape.rules),
     )
+
+
+def _rule(shape: RetryRuleShape) -> RetryRule:
+    delay = None if shape.delay_ms is None else shape.delay_ms * 1000
+    return RetryRule(error=shape.error, retry=shape.retry, delay=delay, max_attempts=shape.max_attempts)
+
+
+def _rule_shape(rule: RetryRule) -> RetryRuleShape:
+    delay_ms = None if rule.delay is None else rule.delay // 1000
+    return RetryRuleShape(error=rule.error, retry=rule.retry, delay_ms=delay_ms, max_attempts=rule.max_attempts)
 
 
 def _retry_shape(policy: RetryPolicy) -> RetryShape:
@@ -322,7 +390,16 @@ def _retry_shape(policy: RetryPolicy) -> RetryShape:
         multiplier=policy.multiplier,
         jitter=policy.jitter,
         max_losses=policy.max_losses,
+        rules=[_rule_shape(rule) for rule in policy.rules],
     )
+
+
+def _micros(seconds: float | None) -> Micros | None:
+    return None if seconds is None else round(seconds * SECOND)
+
+
+def _seconds(micros: Micros | None) -> float | None:
+    return None if micros is None else micros / SECOND
 
 
 def _catch_up(shape: CatchUpPolicy | CatchUpShape) -> CatchUp:

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from duly.adapters.sql.engine import Row
-from duly.domain.execution import Attempt, DueSchedule, Execution, LogLine, Lost
+from duly.domain.execution import Attempt, DueSchedule, Execution, LogLine, Lost, Saved
 from duly.domain.instants import Instant
 from duly.domain.job import Job, JobSpec, JobVersion
 from duly.domain.lifecycle import JobState, Outcome, SkipReason, State, Trigger
@@ -106,8 +106,14 @@ def execution_of(row: Row) -> Execution:
         scheduled_at=row["scheduled_at"],
         batch=None if row["batch"] is None else as_uuid(row["batch"]),
         replayed_as=None if row["replayed_as"] is None else as_uuid(row["replayed_as"]),
-        discarded_at=row["settled_at"] if row["settled_how"] == Settling.DISCARDED else None,
+        discarded_at=row["dealt_with_at"] if row["settled_how"] == Settling.DISCARDED else None,
+        saved=None if row["saved_number"] is None else Saved(row["saved_number"], None, row["progress"], row["saved_at"]),
     )
+
+
+def saved_of(row: Row) -> Saved:
+    """A row of checkpoints."""
+    return Saved(row["number"], row["data"], row["progress"], row["saved_at"])
 
 
 def lost_of(row: Row) -> Lost:

@@ -110,16 +110,6 @@ class Settlement:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """What the handler said of itself."""
-
-    progress: Any
-    progress_at: Instant | None
-    checkpoint: int
-    saved_at: Instant | None
-
-
-@dataclass(frozen=True, slots=True)
 class Overseer:
     """Who dispatches the job's shard."""
 
@@ -173,7 +163,6 @@ class ExecutionFacts:
     gates: list[GateFacts] = field(default_factory=list)
     wish: Wish | None = None
     settlement: Settlement | None = None
-    progress: Progress | None = None
     outage_from: Instant | None = None
     live_then: OtherRun | None = None
     people: Mapping[str, str] = field(default_factory=dict)

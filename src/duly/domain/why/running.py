@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from json import loads
+
 from duly.domain.decide import after_loss
 from duly.domain.execution import Lost
 from duly.domain.instants import to_rfc3339
@@ -32,7 +34,7 @@ def running(facts: ExecutionFacts) -> list[Reason]:
 
 
 def _running(facts: ExecutionFacts, worker: WorkerFacts | None) -> Reason:
-    execution, progress = facts.execution, facts.progress
+    execution, saved = facts.execution, facts.execution.saved
     since = execution.started_at or facts.now
     where = f" on {worker.name}" if worker is not None else ""
     which = f", attempt {execution.attempt} of {execution.max_attempts}" if execution.attempt > 1 else ""
@@ -48,9 +50,9 @@ def _running(facts: ExecutionFacts, worker: WorkerFacts | None) -> Reason:
             fence=execution.fence,
             lastHeartbeatAt=None if worker is None or not worker.ttl else to_rfc3339(worker.heard_at),
             timeoutSec=None if timeout is None else timeout / 1_000_000,
-            progress=None if progress is None else progress.progress,
-            progressAt=None if progress is None or progress.progress_at is None else to_rfc3339(progress.progress_at),
-            checkpoint=None if progress is None or not progress.checkpoint else progress.checkpoint,
+            progress=None if saved is None or saved.progress is None else loads(saved.progress),
+            checkpoint=None if saved is None or not saved.number else saved.number,
+            checkpointAt=None if saved is None or saved.saved_at is None else to_rfc3339(saved.saved_at),
         ),
         since=since,
         until=None if timeout is None else since + timeout,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from duly.adapters.sql.engine import one
+from duly.adapters.sql.engine import Action, Call, one
 from duly.adapters.sql.engine_postgres import PostgresEngine
 from duly.adapters.sql.gates import open_gates
 from duly.domain.ids import ExecutionId, JobId
@@ -27,5 +27,11 @@ async def pass_on(engine: PostgresEngine, jobs: Iterable[JobId] | None, gates: I
 
 async def cancel_waiting(engine: PostgresEngine, ids: Sequence[ExecutionId], now: Instant) -> None:
     """What was asked to stop and waits becomes final, and what it held is passed on."""
-    row = one(await engine.fetch("cancel_waiting", {"ids": list(ids), "now": now}))
-    await pass_on(engine, row["freed"], row["gates"], now)
+
+    def action() -> Action[tuple[list[JobId], list[UUID]]]:
+        row = one((yield Call("cancel_waiting", {"ids": list(ids), "now": now})))
+        gates = (yield Call("leave_gates", {"ids": row["stopped"]})) if row["stopped"] else ()
+        return row["freed"] or [], [found["gate"] for found in gates]
+
+    jobs, gates = await engine.run(action)
+    await pass_on(engine, jobs, gates, now)

@@ -1,7 +1,7 @@
 -- Executions by their ids.
 
 -- name: candidates
-SELECT s.id, s.job_id, s.state, s.created_at, s.batch, s.last_outcome, s.error, d.id IS NOT NULL AS is_settled,
+SELECT s.id, s.job_id, s.job_version, s.state, s.created_at, s.batch, s.last_outcome, s.error, d.id IS NOT NULL AS is_settled,
        coalesce(s.payload::text, v.definition ->> 'payload') AS payload
 FROM unnest(:ids::uuid[]) AS f (id)
 JOIN execution_state s ON s.id = f.id

@@ -441,7 +441,7 @@ RETURNING seq;
 
 -- name: cancels_of_worker
 -- From the few wishes to the leases; what has ended keeps its id in the lease until that is closed.
-SELECT c.id
+SELECT c.id, c.kill_at
 FROM cancels c
 CROSS JOIN LATERAL (
     SELECT m.attempt
@@ -524,14 +524,15 @@ LIMIT :quota::int;
 -- ---------------------------------------------------------------- cancel
 
 -- name: ask_cancels
--- Cancel, first transaction: the wish, committed before anything is looked at.
-INSERT INTO cancels (id, asked_at, asked_by)
-SELECT e.id, :now::bigint, :by::text
+-- Cancel, first transaction: the wish, committed before anything is looked at. A second wish changes nothing, but that one
+-- which kills follows one which only asked.
+INSERT INTO cancels (id, asked_at, asked_by, kill_at)
+SELECT DISTINCT e.id, :now::bigint, :by::text, :kill_at::bigint
 FROM unnest(:ids::uuid[]) AS f (id)
 JOIN executions e ON e.id = f.id
 WHERE e.tenant = :tenant::int AND NOT EXISTS (SELECT FROM outcomes o WHERE o.id = e.id)
 ORDER BY e.id
-ON CONFLICT DO NOTHING;
+ON CONFLICT (id) DO UPDATE SET kill_at = excluded.kill_at WHERE cancels.kill_at IS NULL AND excluded.kill_at IS NOT NULL;
 
 -- name: cancel_waiting
 -- Cancel, second transaction: what was asked to stop and waits becomes final. Repeated for ids that `standings` shows neither
@@ -554,20 +555,24 @@ WITH named AS MATERIALIZED (
     SELECT * FROM from_ready UNION ALL SELECT * FROM from_timers UNION ALL SELECT * FROM from_blocked
 ), unwaited AS (
     DELETE FROM waits WHERE id IN (SELECT id FROM stopped)
-), ungated AS (
-    DELETE FROM gate_waits WHERE id IN (SELECT id FROM stopped)
 ), freed_places AS (
     DELETE FROM places p USING named n WHERE n.holds_place AND p.job_id = n.job_id AND p.id = n.id AND n.id IN (SELECT id FROM stopped)
     RETURNING p.job_id
-), freed_slots AS (
-    DELETE FROM slots WHERE id IN (SELECT id FROM stopped) AND (lasts IS NULL OR until IS NULL) RETURNING gate
 ), made_final AS (
     INSERT INTO outcomes (id, state, attempt, finished_at, error)
     SELECT id, 6, attempt - 1, :now::bigint, json_build_object('reason', 'cancelled', 'by', (SELECT c.asked_by FROM cancels c WHERE c.id = stopped.id))
     FROM stopped
 )
-SELECT (SELECT array_agg(id) FROM stopped) AS stopped, (SELECT array_agg(job_id) FROM freed_places) AS freed,
-       (SELECT array_agg(DISTINCT gate) FROM freed_slots) AS gates;
+SELECT (SELECT array_agg(id) FROM stopped) AS stopped, (SELECT array_agg(job_id) FROM freed_places) AS freed;
+
+-- name: leave_gates
+-- … and leaves its gates: a statement of its own, because it may have passed one while the first waited for its lock.
+WITH unwaited AS (
+    DELETE FROM gate_waits WHERE id = ANY (:ids::uuid[])
+), freed AS (
+    DELETE FROM slots WHERE id = ANY (:ids::uuid[]) AND (lasts IS NULL OR until IS NULL) RETURNING gate
+)
+SELECT DISTINCT gate FROM freed;
 
 -- name: standings
 SELECT s.id, s.state
@@ -658,10 +663,7 @@ WITH old AS MATERIALIZED (
 SELECT count(*) AS n FROM d;
 
 -- name: drop_orphans
--- What belongs to executions that are gone.
-WITH a AS (
-    DELETE FROM checkpoints k WHERE k.id < :before::uuid AND NOT EXISTS (SELECT FROM executions e WHERE e.id = k.id)
-)
+-- What was said about dead letters that are gone.
 DELETE FROM settled x WHERE x.id < :before::uuid AND NOT EXISTS (SELECT FROM executions e WHERE e.id = x.id);
 
 -- name: migrations_table

@@ -135,7 +135,7 @@ WHERE gate = :gate AND until IS NULL AND lasts IS NOT NULL;
 INSERT INTO logs (id, attempt, at, level, message, fields) VALUES (:id, :attempt, :at, :level, :message, :fields);
 
 -- name: cancels_of_worker
-SELECT c.id FROM cancels c JOIN leased m ON m.id = c.id JOIN leases l ON l.lease_id = m.lease_id
+SELECT c.id, c.kill_at FROM cancels c JOIN leased m ON m.id = c.id JOIN leases l ON l.lease_id = m.lease_id
 WHERE l.worker = :worker;
 
 -- name: lost_leases
@@ -171,10 +171,11 @@ SELECT DISTINCT w.waits_for AS job_id FROM waits w WHERE NOT EXISTS (SELECT 1 FR
 SELECT c.id FROM cancels c WHERE c.asked_at <= :before AND NOT EXISTS (SELECT 1 FROM leased m WHERE m.id = c.id) LIMIT :quota;
 
 -- name: ask_cancel
-INSERT INTO cancels (id, asked_at, asked_by)
-SELECT e.id, :now, :by FROM executions e
+-- A second wish changes nothing, but that one which kills follows one which only asked.
+INSERT INTO cancels (id, asked_at, asked_by, kill_at)
+SELECT e.id, :now, :by, :kill_at FROM executions e
 WHERE e.id = :id AND e.tenant = :tenant AND NOT EXISTS (SELECT 1 FROM outcomes o WHERE o.id = e.id)
-ON CONFLICT DO NOTHING;
+ON CONFLICT (id) DO UPDATE SET kill_at = excluded.kill_at WHERE cancels.kill_at IS NULL AND excluded.kill_at IS NOT NULL;
 
 -- name: where_it_waits
 SELECT e.route, e.tenant,
@@ -218,9 +219,6 @@ DELETE FROM outcomes WHERE id = :id;
 
 -- name: drop_attempts
 DELETE FROM attempts WHERE id = :id;
-
--- name: drop_checkpoint
-DELETE FROM checkpoints WHERE id = :id;
 
 -- name: drop_settled
 DELETE FROM settled WHERE id = :id;

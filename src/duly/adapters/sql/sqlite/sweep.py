@@ -114,11 +114,15 @@ class SqliteCancels:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def cancel(self, tenant: int, ids: Sequence[ExecutionId], by: str, now: Instant) -> dict[ExecutionId, State]:
+    async def cancel(
+        self, tenant: int, ids: Sequence[ExecutionId], by: str, now: Instant, kill_after: Micros | None = None
+    ) -> dict[ExecutionId, State]:
+        kill_at = None if kill_after is None else now + kill_after
+
         def action() -> Action[dict[ExecutionId, State]]:
             stands: dict[ExecutionId, State] = {}
             for id in ids:
-                yield Call("ask_cancel", {"id": id, "tenant": tenant, "by": by, "now": now})
+                yield Call("ask_cancel", {"id": id, "tenant": tenant, "by": by, "now": now, "kill_at": kill_at})
                 row = one((yield Call("standing", {"id": id, "tenant": tenant})))
                 if row is None:
                     continue
