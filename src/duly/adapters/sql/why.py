@@ -195,7 +195,7 @@ def _gates(id: ExecutionId) -> Action[list[GateFacts]]:
 
 def _wish(id: ExecutionId) -> Action[Wish | None]:
     row = one((yield Call("why_wish", {"id": id})))
-    return None if row is None else Wish(row["asked_at"], row["asked_by"])
+    return None if row is None else Wish(row["asked_at"], row["asked_by"], row["kill_at"])
 
 
 def _settlement(id: ExecutionId) -> Action[Settlement | None]:

@@ -94,10 +94,11 @@ class GateFacts:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Somebody asked it to stop."""
+    """Somebody asked it to stop; at `kill_at` asking ends."""
 
     asked_at: Instant
     by: str
+    kill_at: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from duly.domain.execution import Lost
 from duly.domain.instants import to_rfc3339
 from duly.domain.lifecycle import Outcome, State
 from duly.domain.why.answers import Reason, WhyCode, known, moment, span
-from duly.domain.why.facts import ExecutionFacts, WorkerFacts
+from duly.domain.why.facts import ExecutionFacts, Wish, WorkerFacts
 
 
 def running(facts: ExecutionFacts) -> list[Reason]:
@@ -17,20 +17,23 @@ def running(facts: ExecutionFacts) -> list[Reason]:
     worker = next((worker for worker in facts.workers if worker.id == facts.execution.worker), None)
     reasons = [_running(facts, worker)]
     if facts.wish is not None:
-        reasons.insert(
-            0,
-            Reason(
-                WhyCode.STOP_ASKED,
-                f"It was asked to stop by {facts.who(facts.wish.by)} at {moment(facts.wish.asked_at)}; "
-                "it runs until its worker has told it and it has ended.",
-                {"askedBy": facts.who(facts.wish.by), "askedAt": to_rfc3339(facts.wish.asked_at)},
-                since=facts.wish.asked_at,
-                hint="A handler stops where it looks at ctx.cancelled, or at its next await.",
-            ),
-        )
+        reasons.insert(0, _stop_asked(facts, facts.wish))
     if worker is None or not worker.is_live(facts.now):
         reasons.insert(0, _silent(facts, worker))
     return reasons
+
+
+def _stop_asked(facts: ExecutionFacts, wish: Wish) -> Reason:
+    who, kill_at = facts.who(wish.by), wish.kill_at
+    end = "it runs until its handler has stopped" if kill_at is None else f"it is ended at {moment(kill_at)} if its handler has not stopped"
+    return Reason(
+        WhyCode.STOP_ASKED,
+        f"It was asked to stop by {who} at {moment(wish.asked_at)}; {end}.",
+        known(askedBy=who, askedAt=to_rfc3339(wish.asked_at), killAt=None if kill_at is None else to_rfc3339(kill_at)),
+        since=wish.asked_at,
+        until=kill_at,
+        hint="A handler stops where it looks at ctx.cancelled, or at its next await.",
+    )
 
 
 def _running(facts: ExecutionFacts, worker: WorkerFacts | None) -> Reason:

@@ -61,7 +61,7 @@ WHERE w.id = :id;
 SELECT id FROM slots WHERE gate = :gate ORDER BY id LIMIT :quota;
 
 -- name: why_wish
-SELECT asked_at, asked_by FROM cancels WHERE id = :id;
+SELECT asked_at, asked_by, kill_at FROM cancels WHERE id = :id;
 
 -- name: why_settled
 SELECT settled_at, settled_by, replay FROM settled WHERE id = :id;
