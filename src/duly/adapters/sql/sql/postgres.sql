@@ -578,7 +578,7 @@ SELECT DISTINCT gate FROM freed;
 -- name: standings
 SELECT s.id, s.state
 FROM unnest(:ids::uuid[]) AS f (id)
-JOIN execution_state s ON s.id = f.id
+CROSS JOIN LATERAL (SELECT * FROM execution_state WHERE id = f.id OFFSET 0) AS s                -- a probe for each, however many
 WHERE s.tenant = :tenant::int;
 
 -- ---------------------------------------------------------------- reading
