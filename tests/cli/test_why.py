@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
 
+from tests.chaos.fleet import eventually
 from tests.cli.processes import Running
 from tests.cli.test_daily import created
 
@@ -47,3 +51,19 @@ def test_what_cannot_be_asked(server: Running) -> None:
     nothing = server.duly("why", "run_" + "0" * 32)
 
     assert (with_time.code, no_time.code, nothing.code) == (2, 2, 3)
+
+
+def test_a_worker_that_stops_is_no_help_to_what_waits(start: Callable[..., Running], tmp_path: Path) -> None:
+    server = start("server", "--port", "0", home=tmp_path / "home").ready()
+    worker = start("worker", "--slots", "1", home=tmp_path / "home").ready()
+    created(server, "--name", "nap", "--handler", "duly.sleep", "--payload", '{"seconds": 15}')
+    first, second = (server.duly("run", "nap", "-o", "name").out.strip() for _ in range(2))
+
+    def why(run: str) -> list[str]:
+        return [reason["code"] for reason in json.loads(server.duly("why", run, "--json").out)["reasons"]]
+
+    eventually(lambda: why(first) == ["RUNNING"], 30, "the first one runs")
+    assert why(second) == ["WORKERS_FULL", "QUEUED"]
+    worker.signal(signal.SIGTERM)
+
+    eventually(lambda: why(second) == ["WORKERS_DRAINING", "QUEUED"], 10, "the worker says that it drains")

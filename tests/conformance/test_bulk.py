@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 
+from duly.domain.execution import NewExecution
 from duly.domain.ids import ExecutionId, execution_text, job_text, parse_batch_id, parse_execution_id
 from duly.domain.instants import DAY, MINUTE, SECOND, to_rfc3339
 from duly.domain.job import Job
@@ -15,6 +17,7 @@ from duly.domain.lifecycle import Outcome, State, Trigger
 from duly.usecases import bulk as usecase
 from tests.conformance.asking import Asking, asking, codes
 from tests.conformance.ledger import raw
+from tests.conformance.test_races import Opener, worlds
 from tests.conformance.world import START, World
 
 
@@ -409,3 +412,41 @@ async def test_what_is_settled_goes_with_its_history(ask: Asking, world: World) 
 
     assert await raw(world.engine, "SELECT id FROM settled") == []
     assert await raw(world.engine, "SELECT batch FROM batches") == []
+
+
+# ---------------------------------------------------------------- races
+
+
+async def test_of_two_who_replay_a_letter_one_does(open_engine: Opener) -> None:
+    async with worlds(open_engine, 2) as (here, there):
+        job = await here.job()
+        letters = await killed(here, job, *(str(n) for n in range(20)))
+
+        def replays(world: World) -> Sequence[tuple[ExecutionId, NewExecution]]:
+            return list(zip(letters, world.new_executions(job, len(letters)), strict=True))
+
+        ours, theirs = await asyncio.gather(*(world.store.letters.replay(replays(world), "somebody", here.now) for world in (here, there)))
+
+        assert ours | theirs == set(letters)
+        assert ours & theirs == set()
+        settled = {(await here.execution(letter)).replayed_as for letter in letters}
+        live = {execution.id for execution in await here.of_job(job) if execution.state is State.PENDING}
+        assert settled == live
+
+
+async def test_a_retry_is_hastened_or_promoted_and_runs_once(open_engine: Opener) -> None:
+    async with worlds(open_engine, 2) as (here, there):
+        ids = await here.enqueue(await here.job(), 20)
+        await here.run(Outcome.FAILED)
+        await there.own_shards()
+        here.turn(10 * SECOND - 1)
+        early, due = here.now, here.now + 1
+
+        async def promote() -> None:
+            await there.store.schedules.promote(there.epochs, due, 1000)
+
+        await asyncio.gather(here.store.letters.hasten(1, ids, early), promote())
+        here.turn(SECOND)
+        await there.promote()
+
+        assert await here.states(ids) == [State.PENDING] * 20

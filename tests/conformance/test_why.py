@@ -8,12 +8,13 @@ from uuid import UUID
 import pytest
 
 from duly.adapters.sql.engine import Engine
+from duly.domain.decide import after_failure, execution_timeout
 from duly.domain.ids import ExecutionId, execution_text, fire_id, job_text
 from duly.domain.instants import DAY, HOUR, MINUTE, SECOND, from_rfc3339, to_rfc3339
 from duly.domain.lifecycle import Outcome, State
 from duly.domain.limits import Concurrency, Limits, Rate, gates_of
 from duly.domain.overlap import OverlapPolicy
-from duly.domain.retry import RetryPolicy
+from duly.domain.retry import RetryPolicy, RetryRule
 from duly.usecases import access as keys
 from tests.conformance.asking import KEEP, SECRET, Asking, asking, codes
 from tests.conformance.ledger import raw
@@ -331,7 +332,7 @@ async def test_it_runs_and_was_asked_to_stop(ask: Asking, world: World) -> None:
     answer = await ask.run(run_id)
 
     assert codes(answer) == ["STOP_ASKED", "RUNNING"]
-    assert answer["summary"].startswith("It was asked to stop by anna at 2024-10-04T12:00:00Z;")
+    assert answer["summary"].startswith("It was asked to stop by anna at 2024-10-04T12:00:00Z; it is ended at 2024-10-04T12:00:10Z if")
 
 
 async def test_it_runs_and_the_next_fire_wants_it_to_stop(ask: Asking, world: World) -> None:
@@ -422,11 +423,33 @@ async def test_it_gave_up_by_a_rule(ask: Asking, world: World) -> None:
     assert answer["summary"] == "It is dead after 1 attempt: it ended in a way that is not tried again: KeyError: id."
 
 
+async def test_the_budget_of_a_rule_is_used_up(ask: Asking, world: World) -> None:
+    policy = RetryPolicy(max_attempts=5, rules=(RetryRule(error="KeyError", max_attempts=2), RetryRule(error="ValueError", retry=False)))
+    job = await world.job(retry=policy)
+    ids = await world.enqueue(job, 2)
+    worker = await world.worker(ttl=HOUR)
+    for _ in range(2):
+        claimed = await world.claimed(worker)
+        for run_id in claimed.ids:
+            nth = claimed.ids.index(run_id)
+            kind = "KeyError" if run_id == ids[0] else "ValueError"
+            verdict = after_failure(policy, claimed.failures[nth], world.now, 0.5, error=f'{{"type":"{kind}"}}', kinds=[kind])
+            changes = {"state": verdict.state, "retry_at": verdict.retry_at, "error": verdict.error}
+            await world.finish(worker, claimed, Outcome.FAILED, only=[run_id], **changes)
+        world.turn(MINUTE)
+        await world.promote()
+
+    used_up, gave_up = await ask.run(ids[0]), await ask.run(ids[1])
+
+    assert (codes(used_up), codes(gave_up)) == (["ATTEMPTS_USED_UP"], ["GAVE_UP"])
+    assert used_up["summary"] == "It is dead: all 2 attempts failed, at last with KeyError."
+
+
 async def test_it_ran_out_of_all_its_time(ask: Asking, world: World) -> None:
     run_id = (await world.enqueue(await world.job()))[0]
     worker = await world.worker()
     claimed = await world.claimed(worker)
-    told = '{"type":"TimedOut","message":"60 s in all","reason":"execution timeout"}'
+    told = execution_timeout("60 s in all")
     await world.finish(worker, claimed, Outcome.TIMED_OUT, state=State.DEAD, retry_at=None, error=told)
 
     assert codes(await ask.run(run_id)) == ["EXECUTION_TIMEOUT"]

@@ -62,7 +62,7 @@ def test_due_times_keep_the_rate_and_never_drift(count: int, now: int, per_secon
 
 
 def candidate(state: State, **changes: object) -> Candidate:
-    plain = Candidate(UUID(int=1), JOB, state, 100, None, None, {"type": "E", "message": "m"}, False, None)
+    plain = Candidate(UUID(int=1), JOB, 1, state, 100, None, None, {"type": "E", "message": "m"}, False, None)
     return plain._replace(**changes)  # type: ignore[arg-type]
 
 

@@ -63,6 +63,7 @@ class Candidate(NamedTuple):
 
     id: ExecutionId
     job_id: JobId
+    job_version: int
     state: State
     created_at: Instant
     batch: UUID | None

@@ -16,16 +16,15 @@ from duly.domain.bulk import BulkAction, Candidate, Match, can, fits
 from duly.domain.errors import Conflict, Invalid, NotFound
 from duly.domain.execution import NewExecution
 from duly.domain.ids import ExecutionId, JobId, batch_text, execution_text, new_id, new_ids
-from duly.domain.instants import SECOND, Instant
+from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import Job
 from duly.domain.lifecycle import JobState, State, Trigger, is_final
-from duly.domain.shards import shard_of
 from duly.domain.spacing import spaced
 from duly.ports.clock import Clock, Entropy
 from duly.ports.letters import Batch, Letters, Settling
 from duly.ports.store import Cancels
 from duly.ports.transport import Transport
-from duly.usecases.executions import Executions, Wanted, new_execution
+from duly.usecases.executions import Executions, Wanted, headers
 from duly.usecases.jobs import Jobs
 
 PAGE = 1000
@@ -158,9 +157,7 @@ class Bulk:
         before: ExecutionId | None = None
         while True:
             page, before = await self._letters.candidates(actor.tenant, Match(batch=id), _WAITING, before, PAGE)
-            waiting = [candidate.id for candidate in page if candidate.state in _WAITING]
-            if waiting:
-                await self._cancels.cancel(actor.tenant, waiting, actor.key_id, now)
+            await self._cancel(actor, [candidate for candidate in page if candidate.state in _WAITING], now)
             if before is None:
                 return await self.show(actor, id)
 
@@ -197,8 +194,7 @@ class Bulk:
         ids = [candidate.id for candidate in page]
         match work.action:
             case BulkAction.CANCEL:
-                stands = await self._cancels.cancel(tenant, ids, by, now)
-                return sum(state in (State.CANCELLED, State.RUNNING) for state in stands.values())
+                return await self._cancel(work.actor, page, now)
             case BulkAction.DISCARD:
                 return await self._letters.settle(ids, Settling.DISCARDED, by, now)
             case BulkAction.REPLAY:
@@ -212,6 +208,18 @@ class Bulk:
             case _:
                 assert_never(work.action)
 
+    async def _cancel(self, actor: Actor, page: Sequence[Candidate], now: Instant) -> int:
+        """Ask each to stop, with the grace that its own version of the job gives it."""
+        by_grace: dict[Micros | None, list[ExecutionId]] = {}
+        for candidate in page:
+            by_grace.setdefault(await self._jobs.stop_grace(candidate.job_version), []).append(candidate.id)
+        stands: list[State] = []
+        for grace, ids in by_grace.items():
+            stands += (await self._cancels.cancel(actor.tenant, ids, actor.key_id, now, grace)).values()
+        if State.RUNNING in stands:
+            await self._transport.announce_cancel()
+        return sum(state in (State.CANCELLED, State.RUNNING) for state in stands)
+
     async def _replay(self, work: _Work, page: Sequence[Candidate], now: Instant) -> int:
         pairs: list[tuple[ExecutionId, NewExecution]] = []
         due = spaced(work.made + len(page), work.start, work.rate)[work.made :]
@@ -224,7 +232,12 @@ class Bulk:
             run_at = due[len(pairs)]
             payload = candidate.payload if work.payload is None else work.payload
             wanted = Wanted(payload=payload, run_at=max(run_at, now), trigger=Trigger.REPLAY, batch=work.batch)
-            pairs.append((candidate.id, new_execution(id, job, shard_of(job.id), wanted, now)))
+            try:
+                new = headers(job, [wanted], now, self._entropy)[0]._replace(id=id)
+            except Invalid:
+                # The job's present limits cannot be counted by what this one carries.
+                continue
+            pairs.append((candidate.id, new))
         work.made += len(pairs)
         ours = await self._letters.replay(pairs, work.actor.key_id, now) if pairs else set()
         await self._executions.hint([new for old, new in pairs if old in ours], now)

@@ -9,7 +9,7 @@ from uuid import UUID
 from duly.domain.access import Actor
 from duly.domain.errors import Conflict, NotFound
 from duly.domain.execution import Attempt, Execution, LogLine, NewExecution
-from duly.domain.ids import ExecutionId, JobId, execution_text, new_id, new_ids
+from duly.domain.ids import ExecutionId, JobId, execution_text, new_ids
 from duly.domain.instants import Instant, Micros
 from duly.domain.job import HEAD_STARTS, Job, Priority
 from duly.domain.lifecycle import JobState, State, Trigger, is_final
@@ -97,8 +97,7 @@ class Executions:
     async def replay_of(self, actor: Actor, id: ExecutionId, payload: str | None) -> NewExecution:
         """The same execution, not written yet: for those who write more in the same transaction."""
         job, wanted = await self._replayed(actor, id, payload)
-        now = self._clock.now()
-        return new_execution(new_id(now, self._entropy), job, shard_of(job.id), wanted, now)
+        return headers(job, [wanted], self._clock.now(), self._entropy)[0]
 
     async def _replayed(self, actor: Actor, id: ExecutionId, payload: str | None) -> tuple[Job, Wanted]:
         past = await self.show(actor, id)
@@ -160,10 +159,10 @@ class Executions:
 def headers(job: Job, wanted: Sequence[Wanted], now: Instant, entropy: Entropy) -> list[NewExecution]:
     """The headers of what is wanted, with ids in order."""
     shard = shard_of(job.id)
-    return [new_execution(id, job, shard, want, now) for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True)]
+    return [_header(id, job, shard, want, now) for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True)]
 
 
-def new_execution(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant) -> NewExecution:
+def _header(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant) -> NewExecution:
     """The header of an execution that somebody wants, of the job's present version, with the gates it passes and the key it needs."""
     version, spec = job.version, job.version.spec
     due_at = want.run_at if want.run_at is not None else now + (want.delay or 0)

@@ -57,10 +57,6 @@ class SqlLetters:
             ours = yield from self._settle([(old, new.id) for old, new in replays], Settling.REPLAYED, by, now)
             done = yield from enqueue_each([new for old, new in replays if old in ours], now)
             gates.update(done.gates)
-            for old, new in replays:
-                # Its unique key is taken: whoever has it stands for the replay.
-                if new.id in done.instead and old in ours:
-                    yield Call("settle_as", {"id": old, "replay": done.instead[new.id]})
             return ours
 
         ours = await self._engine.run(action)
@@ -154,6 +150,7 @@ def _candidate_of(row: Any) -> Candidate:
     return Candidate(
         id=as_uuid(row["id"]),
         job_id=as_uuid(row["job_id"]),
+        job_version=row["job_version"],
         state=State(row["state"]),
         created_at=row["created_at"],
         batch=None if row["batch"] is None else as_uuid(row["batch"]),

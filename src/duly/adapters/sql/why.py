@@ -24,7 +24,6 @@ from duly.domain.why.facts import (
     LineFacts,
     OtherRun,
     Overseer,
-    Progress,
     QueueFacts,
     Settlement,
     Wish,
@@ -95,7 +94,6 @@ def _of_execution(tenant: int, id: ExecutionId, now: Instant) -> Action[Executio
         gates=(yield from _gates(id)) if state is State.BLOCKED else [],
         wish=(yield from _wish(id)),
         settlement=(yield from _settlement(id)) if state is State.DEAD else None,
-        progress=(yield from _progress(id)) if state is State.RUNNING else None,
         outage_from=(yield from _outage(execution)) if execution.skip is SkipReason.MISFIRE else None,
         live_then=(yield from _live_then(execution)) if execution.skip is SkipReason.OVERLAP else None,
     )
@@ -197,7 +195,7 @@ def _gates(id: ExecutionId) -> Action[list[GateFacts]]:
 
 def _wish(id: ExecutionId) -> Action[Wish | None]:
     row = one((yield Call("why_wish", {"id": id})))
-    return None if row is None else Wish(row["asked_at"], row["asked_by"])
+    return None if row is None else Wish(row["asked_at"], row["asked_by"], row["kill_at"])
 
 
 def _settlement(id: ExecutionId) -> Action[Settlement | None]:
@@ -205,14 +203,6 @@ def _settlement(id: ExecutionId) -> Action[Settlement | None]:
     if row is None:
         return None
     return Settlement(row["settled_at"], row["settled_by"], None if row["replay"] is None else as_uuid(row["replay"]))
-
-
-def _progress(id: ExecutionId) -> Action[Progress | None]:
-    row = one((yield Call("why_progress", {"id": id})))
-    if row is None:
-        return None
-    progress = None if row["progress"] is None else _json.decode(row["progress"])
-    return Progress(progress, row["progress_at"], row["number"], row["saved_at"])
 
 
 def _outage(execution: Execution) -> Action[Instant]:

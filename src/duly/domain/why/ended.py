@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from duly.domain.catchup import plan_fires
-from duly.domain.decide import TARGETS_PER_ADVANCE, after_failure
+from duly.domain.decide import EXECUTION_TIMEOUT, TARGETS_PER_ADVANCE, after_failure
 from duly.domain.execution import Attempt
 from duly.domain.ids import execution_text, fire_id, job_text
 from duly.domain.instants import Instant, to_rfc3339
 from duly.domain.lifecycle import COSTS_AN_ATTEMPT, Outcome, SkipReason, State
+from duly.domain.retry import RetryPolicy
 from duly.domain.why.answers import Reason, WhyCode, counted, known, moment, span
 from duly.domain.why.errors import error_of, error_words
 from duly.domain.why.facts import ExecutionFacts
@@ -80,17 +83,16 @@ def _dead(facts: ExecutionFacts) -> Reason:
         finishedAt=_shown(execution.finished_at),
         workerId=None if execution.worker is None else str(execution.worker),
     )
-    # With the whole budget used, the same question would have been answered the same way whatever the error.
-    is_used_up = failures > 0 and after_failure(policy, failures - 1, facts.now, 0.5, error="{}").state is State.DEAD
+    is_used_up = failures > 0 and _is_used_up(policy, failures, told.get("type"), facts.now)
     if told.get("reason") == "poison":
         code, message = WhyCode.POISON, f"It is quarantined: it {told.get('message', 'killed its workers')}."
         hint = "Look at what its workers died of before replaying it."
-    elif str(told.get("reason", "")).replace("_", " ") == "execution timeout":
+    elif told.get("reason") == EXECUTION_TIMEOUT:
         code, message = WhyCode.EXECUTION_TIMEOUT, f"All its attempts together took longer than its job allows{because}."
         hint = "Raise executionTimeoutSec, or replay it."
     elif is_used_up:
         code = WhyCode.ATTEMPTS_USED_UP
-        last = "its only attempt failed" if policy.max_attempts == 1 else f"all {policy.max_attempts} attempts failed"
+        last = "its only attempt failed" if failures == 1 else f"all {failures} attempts failed"
         message = f"It is dead: {last}{', at last with ' + words if words else ''}."
         hint = f"Once the cause is gone: duly dead replay {execution_text(execution.id)}"
     else:
@@ -98,6 +100,15 @@ def _dead(facts: ExecutionFacts) -> Reason:
         message = f"It is dead after {counted(len(facts.attempts), 'attempt')}: it ended in a way that is not tried again{because}."
         hint = f"Once the cause is gone: duly dead replay {execution_text(execution.id)}"
     return Reason(code, message, seen, since=execution.finished_at, hint=None if facts.settlement else hint)
+
+
+def _is_used_up(policy: RetryPolicy, failures: int, kind: object, now: Instant) -> bool:
+    """Whether the budget was the reason: of the policy, whatever the error, or of a rule that retries such errors less often."""
+
+    def ends(after: int, kinds: Collection[str]) -> bool:
+        return after_failure(policy, after, now, 0.5, error="{}", kinds=kinds).state is State.DEAD
+
+    return ends(failures - 1, ()) or (isinstance(kind, str) and ends(failures - 1, (kind,)) and not ends(0, (kind,)))
 
 
 def _settled(facts: ExecutionFacts) -> list[Reason]:

@@ -94,10 +94,11 @@ class GateFacts:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Somebody asked it to stop."""
+    """Somebody asked it to stop; at `kill_at` asking ends."""
 
     asked_at: Instant
     by: str
+    kill_at: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +108,6 @@ class Settlement:
     at: Instant
     by: str
     replay: ExecutionId | None
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What the handler said of itself."""
-
-    progress: Any
-    progress_at: Instant | None
-    checkpoint: int
-    saved_at: Instant | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +164,6 @@ class ExecutionFacts:
     gates: list[GateFacts] = field(default_factory=list)
     wish: Wish | None = None
     settlement: Settlement | None = None
-    progress: Progress | None = None
     outage_from: Instant | None = None
     live_then: OtherRun | None = None
     people: Mapping[str, str] = field(default_factory=dict)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from json import loads
+
 from duly.domain.decide import after_loss
 from duly.domain.execution import Lost
 from duly.domain.instants import to_rfc3339
 from duly.domain.lifecycle import Outcome, State
 from duly.domain.why.answers import Reason, WhyCode, known, moment, span
-from duly.domain.why.facts import ExecutionFacts, WorkerFacts
+from duly.domain.why.facts import ExecutionFacts, Wish, WorkerFacts
 
 
 def running(facts: ExecutionFacts) -> list[Reason]:
@@ -15,24 +17,27 @@ def running(facts: ExecutionFacts) -> list[Reason]:
     worker = next((worker for worker in facts.workers if worker.id == facts.execution.worker), None)
     reasons = [_running(facts, worker)]
     if facts.wish is not None:
-        reasons.insert(
-            0,
-            Reason(
-                WhyCode.STOP_ASKED,
-                f"It was asked to stop by {facts.who(facts.wish.by)} at {moment(facts.wish.asked_at)}; "
-                "it runs until its worker has told it and it has ended.",
-                {"askedBy": facts.who(facts.wish.by), "askedAt": to_rfc3339(facts.wish.asked_at)},
-                since=facts.wish.asked_at,
-                hint="A handler stops where it looks at ctx.cancelled, or at its next await.",
-            ),
-        )
+        reasons.insert(0, _stop_asked(facts, facts.wish))
     if worker is None or not worker.is_live(facts.now):
         reasons.insert(0, _silent(facts, worker))
     return reasons
 
 
+def _stop_asked(facts: ExecutionFacts, wish: Wish) -> Reason:
+    who, kill_at = facts.who(wish.by), wish.kill_at
+    end = "it runs until its handler has stopped" if kill_at is None else f"it is ended at {moment(kill_at)} if its handler has not stopped"
+    return Reason(
+        WhyCode.STOP_ASKED,
+        f"It was asked to stop by {who} at {moment(wish.asked_at)}; {end}.",
+        known(askedBy=who, askedAt=to_rfc3339(wish.asked_at), killAt=None if kill_at is None else to_rfc3339(kill_at)),
+        since=wish.asked_at,
+        until=kill_at,
+        hint="A handler stops where it looks at ctx.cancelled, or at its next await.",
+    )
+
+
 def _running(facts: ExecutionFacts, worker: WorkerFacts | None) -> Reason:
-    execution, progress = facts.execution, facts.progress
+    execution, saved = facts.execution, facts.execution.saved
     since = execution.started_at or facts.now
     where = f" on {worker.name}" if worker is not None else ""
     which = f", attempt {execution.attempt} of {execution.max_attempts}" if execution.attempt > 1 else ""
@@ -48,9 +53,9 @@ def _running(facts: ExecutionFacts, worker: WorkerFacts | None) -> Reason:
             fence=execution.fence,
             lastHeartbeatAt=None if worker is None or not worker.ttl else to_rfc3339(worker.heard_at),
             timeoutSec=None if timeout is None else timeout / 1_000_000,
-            progress=None if progress is None else progress.progress,
-            progressAt=None if progress is None or progress.progress_at is None else to_rfc3339(progress.progress_at),
-            checkpoint=None if progress is None or not progress.checkpoint else progress.checkpoint,
+            progress=None if saved is None or saved.progress is None else loads(saved.progress),
+            checkpoint=None if saved is None or not saved.number else saved.number,
+            checkpointAt=None if saved is None or saved.saved_at is None else to_rfc3339(saved.saved_at),
         ),
         since=since,
         until=None if timeout is None else since + timeout,

@@ -39,9 +39,6 @@ INSERT INTO settled (id, settled_at, settled_by, how, replay) VALUES (:id, :now,
 ON CONFLICT DO NOTHING
 RETURNING id;
 
--- name: settle_as
-UPDATE settled SET replay = :replay WHERE id = :id;
-
 -- name: add_batch
 INSERT INTO batches (batch, tenant, job_id, kind, asked_at, asked_by, total, about)
 VALUES (:batch, :tenant, :job_id, :kind, :asked_at, :asked_by, :total, :about);

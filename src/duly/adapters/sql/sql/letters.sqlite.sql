@@ -2,7 +2,7 @@
 
 -- name: candidates
 WITH RECURSIVE nth (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM nth WHERE (n + 2) * 16 <= length(:ids))
-SELECT s.id, s.job_id, s.state, s.created_at, s.batch, s.last_outcome, s.error, d.id IS NOT NULL AS is_settled,
+SELECT s.id, s.job_id, s.job_version, s.state, s.created_at, s.batch, s.last_outcome, s.error, d.id IS NOT NULL AS is_settled,
        coalesce(s.payload, v.definition ->> 'payload') AS payload
 FROM nth
 CROSS JOIN execution_state s ON s.id = substr(:ids, n * 16 + 1, 16)

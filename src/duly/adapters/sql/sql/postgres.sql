@@ -368,7 +368,8 @@ WITH held AS MATERIALIZED (
 ), accepted AS (
     INSERT INTO outcomes (id, state, attempt, lease_id, worker, started_at, finished_at, result, error)
     SELECT d.id, CASE d.state WHEN 0 THEN 6 ELSE d.state END, d.attempt, d.lease_id, :worker::bigint, d.started_at, d.finished_at, NULL,
-           coalesce((SELECT json_build_object('reason', 'cancelled', 'by', c.asked_by) FROM cancels c WHERE c.id = d.id AND d.state <> 5), d.error)
+           coalesce((SELECT (coalesce(CASE d.state WHEN 6 THEN d.error::jsonb END, '{"reason": "cancelled"}') || jsonb_build_object('by', c.asked_by))::json
+                     FROM cancels c WHERE c.id = d.id AND d.state <> 5), d.error)
     FROM done d JOIN unsuccessful u ON u.id = d.id WHERE d.id NOT IN (SELECT id FROM back)
     ON CONFLICT DO NOTHING
     RETURNING id
@@ -578,7 +579,7 @@ SELECT DISTINCT gate FROM freed;
 -- name: standings
 SELECT s.id, s.state
 FROM unnest(:ids::uuid[]) AS f (id)
-JOIN execution_state s ON s.id = f.id
+CROSS JOIN LATERAL (SELECT * FROM execution_state WHERE id = f.id OFFSET 0) AS s                -- a probe for each, however many
 WHERE s.tenant = :tenant::int;
 
 -- ---------------------------------------------------------------- reading

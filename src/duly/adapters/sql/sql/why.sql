@@ -61,10 +61,7 @@ WHERE w.id = :id;
 SELECT id FROM slots WHERE gate = :gate ORDER BY id LIMIT :quota;
 
 -- name: why_wish
-SELECT asked_at, asked_by FROM cancels WHERE id = :id;
-
--- name: why_progress
-SELECT number, saved_at, progress, progress_at FROM checkpoints WHERE id = :id;
+SELECT asked_at, asked_by, kill_at FROM cancels WHERE id = :id;
 
 -- name: why_settled
 SELECT settled_at, settled_by, replay FROM settled WHERE id = :id;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from json import loads
 from typing import Any
 from uuid import UUID
 
@@ -70,7 +71,7 @@ def make_cancelled(id: Any, attempt: int, now: Instant) -> Action[set[int]]:
     return (yield from leave(id, place["job_id"], now, attempt=attempt, started_at=None, final=True))
 
 
-def cancelled_by(id: Any) -> Action[str]:
+def cancelled_by(id: Any, error: str = '{"reason":"cancelled"}') -> Action[str]:
     """The error of a cancelled execution. The wish goes once it is settled; who wished it stays with the outcome."""
     row = one((yield Call("why_wish", {"id": id})))
-    return encode({"reason": "cancelled", "by": None if row is None else row["asked_by"]})
+    return error if row is None else encode(loads(error) | {"by": row["asked_by"]})

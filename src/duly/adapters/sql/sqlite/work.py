@@ -192,6 +192,9 @@ def _end(worker: WorkerId, item: Finished, member: Any) -> Action[bool]:
         )
         return False
     state = State.CANCELLED if item.state is State.SCHEDULED else item.state
-    error = (yield from cancelled_by(item.id)) if state is State.CANCELLED and key["cancelled"] else item.error
+    error = item.error
+    if state is State.CANCELLED and key["cancelled"]:
+        # How a failure went stays with its attempt.
+        error = yield from (cancelled_by(item.id, error) if error is not None and item.state is state else cancelled_by(item.id))
     yield Call("add_outcome", attempt | {"state": state, "result": None, "error": error})
     return True
