@@ -44,10 +44,11 @@ from duly.roles.sweeper import Sweeper, SweeperSettings
 from duly.roles.timekeeper import Timekeeper
 from duly.roles.worker import WorkerSettings
 from duly.sdk import app as sdk
-from duly.usecases.access import Access, ensure_admin_key, is_key_shaped
+from duly.usecases.access import Access, Keyring, ensure_admin_key, is_key_shaped
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
+from duly.usecases.workers import Workers
 
 if TYPE_CHECKING:
     from duly.http.server import ApiServer
@@ -155,7 +156,16 @@ class Service:
         from duly.http.services import Services
 
         node = self.node
-        services = Services(node.jobs, node.executions, node.fleet, Access(node.store.keys, node.clock), node.clock, node.store.health.ping)
+        services = Services(
+            jobs=node.jobs,
+            executions=node.executions,
+            fleet=node.fleet,
+            access=Access(node.store.keys, node.clock),
+            keyring=Keyring(node.store.keys, node.clock, system_entropy),
+            workers=Workers(node.store, node.clock, system_entropy, node.transport, node.settings.worker_ttl),
+            clock=node.clock,
+            ready=node.store.health.ping,
+        )
         server = ApiServer(create_api(services), host=node.settings.host, port=node.settings.port)
         ended = asyncio.Event()
         serving = asyncio.create_task(server.serve_until(ended))

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from importlib import metadata
 
 from duly.ports.clock import Clock
-from duly.usecases.access import Access
+from duly.usecases.access import Access, Keyring
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
+from duly.usecases.workers import Workers
 
 
 def installed_version() -> str:
@@ -29,6 +30,8 @@ class Services:
     executions: Executions
     fleet: Fleet
     access: Access
+    keyring: Keyring
+    workers: Workers
     clock: Clock
     ready: Callable[[], Awaitable[None]]
     version: str = field(default_factory=installed_version)

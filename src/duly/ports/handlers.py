@@ -10,8 +10,8 @@ from math import isfinite
 from typing import Any, Protocol
 
 from duly.domain.execution import LeaseId, LogLine
-from duly.domain.ids import ExecutionId, execution_text, fire_id
-from duly.domain.instants import Instant, Micros, to_rfc3339
+from duly.domain.ids import ExecutionId, idempotency_key
+from duly.domain.instants import Instant, Micros
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import Outcome
 
@@ -73,10 +73,8 @@ class Attempt:
 
     @property
     def idempotency_key(self) -> str:
-        """Stable over attempts: tenant/job/scheduled time for a fire; for others the execution stands in for the time."""
-        job = self.version
-        moment = to_rfc3339(self.due_at) if fire_id(job.job_id, self.due_at) == self.id else execution_text(self.id)
-        return f"{job.tenant_name}/{job.spec.name}/{moment}"
+        """Stable over attempts: what a handler hands on to whoever must do a thing once."""
+        return idempotency_key(self.version.tenant_name, self.version.spec.name, self.version.job_id, self.id, self.due_at)
 
     def log(self, level: str, message: str, fields: dict[str, Any]) -> None:
         """Keep a line; it reaches the store with the next flush. Past the limit, one line says so and the rest is dropped."""

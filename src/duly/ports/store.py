@@ -26,6 +26,7 @@ from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant, Micros
 from duly.domain.job import Job, JobSpec, JobVersion
 from duly.domain.lifecycle import JobState, State
+from duly.ports.desk import Desk
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +236,8 @@ class Outcomes(Protocol):
 class Liveness(Protocol):
     """A worker's life, renewed by its heartbeat."""
 
-    async def register(self, name: str, about: WorkerAbout, now: Instant, ttl: Micros) -> WorkerId:
-        """A new worker, alive until now + ttl. Every process start is a new worker."""
+    async def register(self, name: str, about: WorkerAbout, now: Instant, ttl: Micros, tenant: int | None = None) -> WorkerId:
+        """A new worker, alive until now + ttl. Every process start is a new worker; one with a tenant takes that tenant's work only."""
 
     async def renew(self, worker: WorkerId, now: Instant, ttl: Micros) -> list[ExecutionId] | None:
         """Live on until now + ttl; answers which of its running executions are asked to stop. None: the worker is lost for good."""
@@ -256,6 +257,7 @@ class WorkerAbout:
     host: str = ""
     pid: int = 0
     version: str = ""
+    draining: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +271,7 @@ class WorkerRow:
     expires_at: Instant
     lost_at: Instant | None
     running: int
+    tenant: int | None = None
 
 
 class Losses(Protocol):
@@ -391,6 +394,12 @@ class Keys(Protocol):
     async def add_key(self, row: KeyRow) -> bool:
         """False when a key of that id exists already."""
 
+    async def keys(self, tenant: int) -> list[KeyRow]:
+        """Every key of the tenant, oldest first, revoked ones too."""
+
+    async def revoke_key(self, tenant: int, id: str, now: Instant) -> KeyRow | None:
+        """The key opens nothing from now on; revoking it again changes nothing. None when the tenant has no such key."""
+
     async def any_admin_key(self) -> bool:
         """Whether somebody can administer this store."""
 
@@ -425,3 +434,4 @@ class Store:
     retention: Retention
     keys: Keys
     health: Health
+    desk: Desk

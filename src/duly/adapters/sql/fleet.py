@@ -70,8 +70,9 @@ class SqlLiveness:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def register(self, name: str, about: WorkerAbout, now: Instant, ttl: Micros) -> WorkerId:
-        row = one(await self._engine.fetch("register_worker", {"name": name, "now": now, "expires_at": now + ttl, "about": encode(about)}))
+    async def register(self, name: str, about: WorkerAbout, now: Instant, ttl: Micros, tenant: int | None = None) -> WorkerId:
+        params = {"name": name, "now": now, "expires_at": now + ttl, "about": encode(about), "tenant": tenant}
+        row = one(await self._engine.fetch("register_worker", params))
         return int(row["id"])
 
     async def renew(self, worker: WorkerId, now: Instant, ttl: Micros) -> list[ExecutionId] | None:

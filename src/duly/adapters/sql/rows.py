@@ -141,6 +141,7 @@ def worker_of(row: Row) -> WorkerRow:
         expires_at=row["expires_at"],
         lost_at=row["lost_at"],
         running=row["running"],
+        tenant=row["tenant"],
     )
 
 

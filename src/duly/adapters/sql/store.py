@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import unquote, urlsplit
 
 from duly.adapters.sql.definitions import SqlDefinitions, SqlKeys
+from duly.adapters.sql.desk import SqliteDesk
 from duly.adapters.sql.engine import Engine
 from duly.adapters.sql.engine_sqlite import SqliteEngine
 from duly.adapters.sql.fleet import SqlLeases, SqlLiveness
@@ -66,12 +67,13 @@ def open_engine(url: str) -> Engine:
 def store_on(engine: Engine) -> Store:
     """The ports on an open engine."""
     if isinstance(engine, SqliteEngine):
+        outcomes = SqliteOutcomes(engine)
         return Store(
             definitions=SqlDefinitions(engine),
             intake=SqliteIntake(engine),
             schedules=SqliteSchedules(engine),
             ready=SqliteReady(engine),
-            outcomes=SqliteOutcomes(engine),
+            outcomes=outcomes,
             liveness=SqlLiveness(engine),
             losses=SqliteLosses(engine),
             cancels=SqliteCancels(engine),
@@ -80,9 +82,11 @@ def store_on(engine: Engine) -> Store:
             retention=SqliteRetention(engine),
             keys=SqlKeys(engine),
             health=SqlHealth(engine),
+            desk=SqliteDesk(engine, outcomes),
         )
     from duly.adapters.sql.engine_postgres import PostgresEngine
     from duly.adapters.sql.postgres.definitions import create_in_bulk
+    from duly.adapters.sql.postgres.desk import PostgresDesk
     from duly.adapters.sql.postgres.dispatch import PostgresIntake, PostgresSchedules
     from duly.adapters.sql.postgres.sweep import PostgresCancels, PostgresLosses, PostgresRetention
     from duly.adapters.sql.postgres.work import PostgresOutcomes, PostgresReady
@@ -102,4 +106,5 @@ def store_on(engine: Engine) -> Store:
         retention=PostgresRetention(engine),
         keys=SqlKeys(engine),
         health=SqlHealth(engine),
+        desk=PostgresDesk(engine),
     )

@@ -1,0 +1,320 @@
+"""The worker protocol: register, lease by long poll, heartbeat, report, drain. Everything may be sent again when an answer was lost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from duly.domain.access import Role
+from duly.domain.execution import LogLine, WorkerId
+from duly.domain.ids import ExecutionId, execution_text, idempotency_key, job_text, parse_execution_id, parse_worker_id
+from duly.domain.instants import SECOND, Instant, Micros
+from duly.domain.lifecycle import Outcome
+from duly.http.limits import LARGEST_BATCH, hung_up
+from duly.http.routing import Call, Reply, route
+from duly.ports.desk import Ended, Held
+from duly.ports.store import WorkerAbout
+from duly.usecases.workers import Leased, Report, Reported
+from duly.wire.executions import StateName
+from duly.wire.shapes import json_text, shown
+from duly.wire.workers import (
+    LARGEST_RESULT,
+    CompleteShape,
+    DrainShape,
+    DrainView,
+    EndedView,
+    ErrorShape,
+    FailShape,
+    FencedShape,
+    HeartbeatShape,
+    HeartbeatView,
+    KeptView,
+    LeasedView,
+    LeaseShape,
+    LeaseView,
+    LineShape,
+    LogShape,
+    RegisteredView,
+    RegisterShape,
+    ReleaseShape,
+    ReportShape,
+    ReportView,
+    ResultShape,
+    ResultView,
+    StopView,
+)
+
+# Who waits for work looks that often, whatever the hints say.
+LOOK_EVERY = 0.5
+# A result, and the words around it.
+LARGEST_COMPLETE = 2 * LARGEST_RESULT
+
+_REFUSALS = ("DULY-E205", "DULY-E221", "DULY-E223")
+_ENDS = (*_REFUSALS, "DULY-E224")
+_encoder = msgspec.json.Encoder()
+
+
+# ---------------------------------------------------------------- a worker's life
+
+
+@route(
+    "POST", "/v1/workers", role=Role.WORKER, status=201, answer=RegisteredView, examples={"one": {"name": "gpu-7", "handlers": ["resize"]}}
+)
+async def register_worker(call: Call, body: RegisterShape) -> Reply:
+    """Register a worker: every start of a process is a new one"""
+    workers = call.services.workers
+    about = WorkerAbout(body.pool, body.labels, sorted(set(body.handlers)), body.slots, body.host, body.pid, body.version)
+    asked = _micros(body.ttl_sec)
+    worker = await workers.register(call.actor, body.name, about, asked)
+    ttl = workers.lifetime(asked)
+    return Reply(
+        RegisteredView(
+            worker_id=str(worker),
+            ttl_sec=ttl / SECOND,
+            heartbeat_sec=ttl / SECOND / 3,
+            trusted_for_sec=workers.trust(ttl) / SECOND,
+            store_now=_now(call),
+        )
+    )
+
+
+@route(
+    "POST",
+    "/v1/workers/{workerId}/heartbeat",
+    role=Role.WORKER,
+    answer=HeartbeatView,
+    problems=("DULY-E221", "DULY-E222"),
+    body_optional=True,
+)
+async def send_heartbeat(call: Call, worker_id: WorkerId, body: HeartbeatShape) -> Reply:
+    """Live on, and learn what was asked to stop"""
+    workers = call.services.workers
+    asked = _micros(body.ttl_sec)
+    stops = await workers.heartbeat(call.actor, worker_id, asked)
+    return Reply(
+        HeartbeatView(
+            stop=[StopView(execution_id=execution_text(id)) for id in stops],
+            trusted_for_sec=workers.trust(workers.lifetime(asked)) / SECOND,
+            store_now=_now(call),
+        )
+    )
+
+
+@route("POST", "/v1/workers/{workerId}/drain", role=Role.WORKER, answer=DrainView, problems=("DULY-E221",), body_optional=True)
+async def drain_worker(call: Call, worker_id: WorkerId, body: DrainShape) -> Reply:
+    """Take no more work; with `retire`, give back what is held and be gone"""
+    released = await call.services.workers.drain(call.actor, worker_id, retire=body.retire)
+    return Reply(DrainView(released=released, retired=body.retire))
+
+
+# ---------------------------------------------------------------- work
+
+
+@route(
+    "POST",
+    "/v1/workers/{workerId}/lease",
+    role=Role.WORKER,
+    answer=LeaseView,
+    also={204: "Nothing was ready within `waitSec`."},
+    problems=("DULY-E221", "DULY-E222"),
+    body_optional=True,
+    examples={"poll": {"max": 10, "waitSec": 20, "known": [88213]}},
+)
+async def lease_executions(call: Call, worker_id: WorkerId, body: LeaseShape) -> Reply:
+    """Take executions to run: waits until some are ready, at most `waitSec`"""
+    workers, clock = call.services.workers, call.services.clock
+    until = clock.boottime() + round(body.wait_sec * SECOND)
+    # Whoever has hung up, or is about to be hung up on, is given nothing any more.
+    gone = [asyncio.ensure_future(hung_up(call.receive)), asyncio.ensure_future(call.closing.wait())]
+    try:
+        while True:
+            leased = await workers.lease(call.actor, worker_id, body.max, body.known)
+            if leased is not None:
+                return Reply(_lease_view(leased, definitions=body.definitions))
+            left = (until - clock.boottime()) / SECOND
+            if left <= 0 or any(task.done() for task in gone):
+                return Reply(None, status=204)
+            await _first(asyncio.ensure_future(workers.wait(min(left, LOOK_EVERY))), *gone)
+    finally:
+        for task in gone:
+            task.cancel()
+        await asyncio.gather(*gone, return_exceptions=True)
+
+
+@route(
+    "POST",
+    "/v1/workers/{workerId}/report",
+    role=Role.WORKER,
+    answer=ReportView,
+    problems=("DULY-E111", "DULY-E221"),
+    limit=LARGEST_BATCH,
+)
+async def report_results(call: Call, worker_id: WorkerId, body: ReportShape) -> Reply:
+    """Report many attempts at once; each is taken or refused by itself"""
+    workers, now = call.services.workers, call.services.clock.now()
+    reports = [_result(item) for item in body.results]
+    lines = [
+        ((item.fence, parse_execution_id(item.execution_id)), _line(line, now, f"logs[{nth}]"))
+        for nth, item in enumerate(body.logs)
+        for line in item.lines
+    ]
+    # Lines are kept under the lease, so they come before the end that closes it.
+    kept = await workers.log(call.actor, worker_id, lines)
+    reported = await workers.report(call.actor, worker_id, reports)
+    return Reply(ReportView(results=[_result_view(item) for item in reported], lines_kept=kept))
+
+
+# ---------------------------------------------------------------- one execution
+
+
+@route("POST", "/v1/executions/{executionId}/complete", role=Role.WORKER, answer=EndedView, problems=_ENDS, limit=LARGEST_COMPLETE)
+async def complete_execution(call: Call, execution_id: ExecutionId, body: CompleteShape) -> Reply:
+    """The attempt succeeded"""
+    result = json_text(body.result, "result", LARGEST_RESULT)
+    return await _end(
+        call, execution_id, body, Outcome.SUCCEEDED, result=result, took=_micros(body.took_sec), ago=_micros(body.ago_sec) or 0
+    )
+
+
+@route("POST", "/v1/executions/{executionId}/fail", role=Role.WORKER, answer=EndedView, problems=_ENDS)
+async def fail_execution(call: Call, execution_id: ExecutionId, body: FailShape) -> Reply:
+    """The attempt failed: the job's policy decides what comes next"""
+    return await _end(
+        call,
+        execution_id,
+        body,
+        Outcome[body.outcome.name],
+        error=_error(body.error),
+        retry=body.retry,
+        retry_after=_micros(body.retry_after_sec),
+        took=_micros(body.took_sec),
+        ago=_micros(body.ago_sec) or 0,
+    )
+
+
+@route("POST", "/v1/executions/{executionId}/release", role=Role.WORKER, answer=EndedView, problems=_ENDS)
+async def release_execution(call: Call, execution_id: ExecutionId, body: ReleaseShape) -> Reply:
+    """Give the attempt back, at no cost"""
+    return await _end(call, execution_id, body, Outcome.RELEASED, retry_after=_micros(body.retry_after_sec))
+
+
+@route("POST", "/v1/executions/{executionId}/log", role=Role.WORKER, answer=KeptView, problems=_REFUSALS, limit=LARGEST_COMPLETE)
+async def log_lines(call: Call, execution_id: ExecutionId, body: LogShape) -> Reply:
+    """Keep lines that the handler logged"""
+    workers, now = call.services.workers, call.services.clock.now()
+    worker = parse_worker_id(body.worker_id)
+    held: Held = (body.fence, execution_id)
+    kept = await workers.log(call.actor, worker, [(held, _line(line, now, f"lines[{nth}]")) for nth, line in enumerate(body.lines)])
+    if not kept:
+        raise await workers.refusal(worker, execution_id)
+    return Reply(KeptView(lines_kept=kept))
+
+
+async def _end(call: Call, id: ExecutionId, body: FencedShape, outcome: Outcome, **more: object) -> Reply:
+    report = Report(id=id, lease=body.fence, outcome=outcome, **more)  # type: ignore[arg-type]
+    ended = await call.services.workers.end(call.actor, parse_worker_id(body.worker_id), report)
+    return Reply(EndedView(execution_id=execution_text(id), state=StateName[ended.state.name], next_attempt_at=_next(ended)))
+
+
+# ---------------------------------------------------------------- translation
+
+
+def _lease_view(leased: Leased, *, definitions: bool) -> LeaseView:
+    claimed, versions = leased.claimed, leased.versions
+    rows = zip(claimed.ids, claimed.attempts, claimed.failures, claimed.job_versions, claimed.due_ats, claimed.payloads, strict=True)
+    executions: list[LeasedView] = []
+    for id, attempt, failures, number, due_at, payload in rows:
+        version = versions[number]
+        spec = version.spec
+        own = None if spec.payload is None else msgspec.Raw(spec.payload.encode())
+        executions.append(
+            LeasedView(
+                execution_id=execution_text(id),
+                job_id=job_text(version.job_id),
+                job_name=spec.name,
+                job_version=number,
+                handler=spec.target.handler_name,
+                tenant=version.tenant_name,
+                attempt=attempt,
+                max_attempts=spec.retry.max_attempts,
+                failures=failures,
+                scheduled_at=shown(due_at) or "",
+                due_at=shown(due_at) or "",
+                timeout_sec=None if spec.timeout is None else spec.timeout / SECOND,
+                payload=own if payload is None else payload,
+                idempotency_key=idempotency_key(version.tenant_name, spec.name, version.job_id, id, due_at),
+            )
+        )
+    whole = {str(number): versions[number] for number in sorted(set(claimed.job_versions))} if definitions else None
+    return LeaseView(lease_id=claimed.lease, executions=executions, definitions=whole)
+
+
+def _result(item: ResultShape) -> Report:
+    return Report(
+        id=parse_execution_id(item.execution_id),
+        lease=item.fence,
+        outcome=Outcome[item.outcome.name],
+        result=json_text(item.result, "result", LARGEST_RESULT),
+        error=_error(item.error),
+        retry=item.retry,
+        retry_after=_micros(item.retry_after_sec),
+        took=_micros(item.took_sec),
+        ago=_micros(item.ago_sec) or 0,
+    )
+
+
+def _result_view(reported: Reported) -> ResultView:
+    id, ended = execution_text(reported.id), reported.ended
+    code = None if reported.refusal is None else reported.refusal.code
+    if ended is None:
+        return ResultView(execution_id=id, code=code)
+    return ResultView(execution_id=id, state=StateName[ended.state.name], next_attempt_at=_next(ended), code=code)
+
+
+def _next(ended: Ended) -> str | None:
+    return shown(ended.retry_at)
+
+
+def _error(shape: ErrorShape | None) -> str | None:
+    if shape is None:
+        return None
+    told = {"type": shape.type, "message": shape.message}
+    told |= {name: value for name, value in (("detail", shape.detail), ("reason", shape.reason)) if value is not None}
+    return _encoder.encode(told).decode()
+
+
+def _line(shape: LineShape, now: Instant, field: str) -> LogLine:
+    json_text(msgspec.Raw(_encoder.encode(shape.fields)), f"{field}.fields", 16_384)
+    return LogLine(now - round(shape.ago_sec * SECOND), shape.level, shape.message, shape.fields)
+
+
+def _micros(seconds: float | None) -> Micros | None:
+    return None if seconds is None else round(seconds * SECOND)
+
+
+def _now(call: Call) -> str:
+    return shown(call.services.clock.now()) or ""
+
+
+async def _first(mine: asyncio.Future[None], *others: asyncio.Future[Any]) -> None:
+    """Until the first of them is done. `mine` ends with it, the others go on."""
+    try:
+        await asyncio.wait({mine, *others}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        mine.cancel()
+        await asyncio.gather(mine, return_exceptions=True)
+
+
+ROUTES = [
+    register_worker,
+    send_heartbeat,
+    drain_worker,
+    lease_executions,
+    report_results,
+    complete_execution,
+    fail_execution,
+    release_execution,
+    log_lines,
+]
