@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from duly.domain.instants import MINUTE
+from duly.domain.execution import Stop
+from duly.domain.instants import MINUTE, SECOND
 from duly.domain.lifecycle import Outcome, State
 from tests.conformance.ledger import raw
 from tests.conformance.world import World
@@ -75,6 +76,32 @@ class TestCancel:
 
         execution = await world.execution(run_id)
         assert (execution.state, execution.cancel_asked_at) == (State.RUNNING, world.now)
+
+    async def test_the_worker_learns_when_asking_ends(self, world: World) -> None:
+        await world.enqueue(await world.job(), 2)
+        worker = await world.worker()
+        asked, killed = (await world.claimed(worker)).ids
+        await world.cancel(asked)
+        await world.cancel(killed, kill_after=10 * SECOND)
+
+        assert sorted(await world.store.liveness.renew(worker, world.now, MINUTE) or []) == sorted(
+            [Stop(asked, None), Stop(killed, world.now + 10 * SECOND)]
+        )
+
+    async def test_one_who_kills_follows_one_who_asks_and_nobody_follows_him(self, world: World) -> None:
+        await world.enqueue(await world.job())
+        worker = await world.worker()
+        (run_id,) = (await world.claimed(worker)).ids
+        kill_at = world.now + SECOND + 10 * SECOND
+        await world.cancel(run_id)
+        world.turn(SECOND)
+
+        await world.cancel(run_id, kill_after=10 * SECOND)
+        for later in (None, SECOND, MINUTE):
+            world.turn(1)
+            await world.cancel(run_id, kill_after=later)
+
+        assert await world.store.liveness.renew(worker, world.now, MINUTE) == [Stop(run_id, kill_at)]
 
     async def test_what_is_final_stays_as_it_ended(self, world: World) -> None:
         run_id = await put(world, State.SUCCEEDED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from duly.domain.execution import Stop
 from duly.domain.instants import DAY, HOUR, MINUTE, SECOND
 from duly.domain.lifecycle import Outcome
 from duly.domain.shards import SHARDS
@@ -72,8 +73,8 @@ class TestWorkers:
 
         await world.cancel(mine.ids[0], *theirs.ids)
 
-        assert await world.store.liveness.renew(worker, world.now, TTL) == [mine.ids[0]]
-        assert await world.store.liveness.renew(other, world.now, TTL) == theirs.ids
+        assert await world.store.liveness.renew(worker, world.now, TTL) == [Stop(mine.ids[0])]
+        assert await world.store.liveness.renew(other, world.now, TTL) == [Stop(id) for id in theirs.ids]
 
     async def test_what_has_ended_need_not_stop(self, world: World) -> None:
         await world.enqueue(await world.job(), 3)
@@ -84,7 +85,7 @@ class TestWorkers:
         await world.finish(worker, claimed, Outcome.CANCELLED, claimed.ids[:1])
         await world.finish(worker, claimed, Outcome.SUCCEEDED, claimed.ids[1:2])
 
-        assert await world.store.liveness.renew(worker, world.now, TTL) == claimed.ids[2:]
+        assert await world.store.liveness.renew(worker, world.now, TTL) == [Stop(id) for id in claimed.ids[2:]]
 
     async def test_a_retry_that_was_cancelled_need_not_stop(self, world: World) -> None:
         await world.enqueue(await world.job(), 2)

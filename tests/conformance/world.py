@@ -268,13 +268,13 @@ class World:
     def after_loss(self, lost: Lost, version: JobVersion) -> Verdict:
         return decide.after_loss(lost, version.spec.retry, self.now)
 
-    async def cancel(self, *ids: ExecutionId, tenant: int = 1) -> dict[ExecutionId, State]:
-        return await self.store.cancels.cancel(tenant, ids, "somebody", self.now)
+    async def cancel(self, *ids: ExecutionId, tenant: int = 1, kill_after: Micros | None = None) -> dict[ExecutionId, State]:
+        return await self.store.cancels.cancel(tenant, ids, "somebody", self.now, kill_after)
 
     async def wish(self, run_id: ExecutionId) -> None:
         """The first half of a cancel: the wish is committed, and the process dies."""
         name, params = ("ask_cancels", {"ids": [run_id]}) if self.engine.name == "postgres" else ("ask_cancel", {"id": run_id})
-        await self.engine.fetch(name, params | {"tenant": 1, "by": "somebody", "now": self.now})
+        await self.engine.fetch(name, params | {"tenant": 1, "by": "somebody", "now": self.now, "kill_at": None})
 
     # ------------------------------------------------------------ reading
 

@@ -21,7 +21,8 @@ from duly.domain.instants import SECOND, Instant, Micros, from_rfc3339
 from duly.domain.lifecycle import Outcome, State
 from duly.domain.shards import shard_of
 from duly.http.app import Api, Services, create_api
-from duly.ports.store import KeyRow, Store, WorkerAbout
+from duly.ports.keys import KeyRow
+from duly.ports.store import Store, WorkerAbout
 from duly.usecases import access as keys
 from duly.usecases.access import Access, Keyring
 from duly.usecases.executions import Executions

@@ -118,6 +118,12 @@ _ALL = (
         "It was reported before with another end, and that one stands. An attempt ends once.",
     ),
     Code("DULY-E225", 404, "No such key", "It does not exist in this key's tenant. `duly key list` shows those that do."),
+    Code(
+        "DULY-E226",
+        409,
+        "The checkpoint is not newer",
+        "Numbers grow over all attempts of an execution: go on from the number that came with the lease.",
+    ),
     Code("DULY-E301", 401, "A key is needed", "Send Authorization: Bearer duly_… . `duly up` prints where the first key is kept."),
     Code("DULY-E302", 401, "The key is not valid", "It is unknown, expired or revoked. Check DULY_KEY."),
     Code(

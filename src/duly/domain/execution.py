@@ -120,6 +120,23 @@ class Lost:
     holds_place: bool
 
 
+class Stop(NamedTuple):
+    """A running execution that somebody asked to stop. Past `kill_at` it is no longer asked but ended; None: it is only asked."""
+
+    id: ExecutionId
+    kill_at: Instant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What an execution keeps over its attempts: its last checkpoint with its number (0: none yet) and its latest progress, as JSON."""
+
+    number: int
+    checkpoint: str | None
+    progress: str | None
+    saved_at: Instant | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What becomes of an attempt that ended badly: SCHEDULED at `retry_at`, or final with an error."""
@@ -156,6 +173,7 @@ class Execution:
     error: str | None = None
     cancel_asked_at: Instant | None = None
     skip: SkipReason | None = None
+    saved: Saved | None = None
 
 
 @dataclass(frozen=True, slots=True)

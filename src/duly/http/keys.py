@@ -7,7 +7,7 @@ from typing import Any
 from duly.domain.access import Role
 from duly.domain.instants import SECOND
 from duly.http.routing import Call, Reply, route
-from duly.ports.store import KeyRow
+from duly.ports.keys import KeyRow
 from duly.wire.keys import KeyShape, KeyView, NewKeyView, RoleName
 from duly.wire.shapes import Page, shown
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from duly.domain.access import Role
-from duly.domain.execution import LogLine, WorkerId
+from duly.domain.execution import LeaseId, LogLine, Saved, Stop, WorkerId
 from duly.domain.ids import ExecutionId, execution_text, idempotency_key, job_text, parse_execution_id, parse_worker_id
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.lifecycle import Outcome
@@ -18,9 +18,12 @@ from duly.ports.desk import Ended, Held
 from duly.ports.store import WorkerAbout
 from duly.usecases.workers import Leased, Report, Reported
 from duly.wire.executions import StateName
-from duly.wire.shapes import json_text, shown
+from duly.wire.shapes import LARGEST_OBJECT, json_text, shown, shown_json
 from duly.wire.workers import (
     LARGEST_RESULT,
+    CheckpointedView,
+    CheckpointShape,
+    CheckpointView,
     CompleteShape,
     DrainShape,
     DrainView,
@@ -36,6 +39,9 @@ from duly.wire.workers import (
     LeaseView,
     LineShape,
     LogShape,
+    NothingView,
+    OneProgressShape,
+    ProgressShape,
     RegisteredView,
     RegisterShape,
     ReleaseShape,
@@ -50,6 +56,7 @@ from duly.wire.workers import (
 LOOK_EVERY = 0.5
 # A result, and the words around it.
 LARGEST_COMPLETE = 2 * LARGEST_RESULT
+LARGEST_CHECKPOINT = 2 * LARGEST_OBJECT
 
 _REFUSALS = ("DULY-E205", "DULY-E221", "DULY-E223")
 _ENDS = (*_REFUSALS, "DULY-E224")
@@ -95,7 +102,7 @@ async def send_heartbeat(call: Call, worker_id: WorkerId, body: HeartbeatShape) 
     stops = await workers.heartbeat(call.actor, worker_id, asked)
     return Reply(
         HeartbeatView(
-            stop=[StopView(execution_id=execution_text(id)) for id in stops],
+            stop=[_stop_view(stop, call.services.clock.now()) for stop in stops],
             trusted_for_sec=workers.trust(workers.lifetime(asked)) / SECOND,
             store_now=_now(call),
         )
@@ -162,6 +169,7 @@ async def report_results(call: Call, worker_id: WorkerId, body: ReportShape) -> 
     ]
     # Lines are kept under the lease, so they come before the end that closes it.
     kept = await workers.log(call.actor, worker_id, lines)
+    await workers.progress(call.actor, worker_id, [_progress(item) for item in body.progress])
     reported = await workers.report(call.actor, worker_id, reports)
     return Reply(ReportView(results=[_result_view(item) for item in reported], lines_kept=kept))
 
@@ -212,6 +220,32 @@ async def log_lines(call: Call, execution_id: ExecutionId, body: LogShape) -> Re
     return Reply(KeptView(lines_kept=kept))
 
 
+@route(
+    "POST",
+    "/v1/executions/{executionId}/checkpoint",
+    role=Role.WORKER,
+    answer=CheckpointedView,
+    problems=(*_REFUSALS, "DULY-E226"),
+    limit=LARGEST_CHECKPOINT,
+)
+async def save_checkpoint(call: Call, execution_id: ExecutionId, body: CheckpointShape) -> Reply:
+    """Keep a checkpoint: whatever attempt comes next starts with it"""
+    data = json_text(body.data, "data")
+    held: Held = (body.fence, execution_id)
+    await call.services.workers.checkpoint(call.actor, parse_worker_id(body.worker_id), held, body.number, data or "null")
+    return Reply(CheckpointedView(number=body.number))
+
+
+@route("POST", "/v1/executions/{executionId}/progress", role=Role.WORKER, answer=NothingView, problems=_REFUSALS)
+async def tell_progress(call: Call, execution_id: ExecutionId, body: ProgressShape) -> Reply:
+    """Say how far the attempt has come"""
+    worker = parse_worker_id(body.worker_id)
+    told = json_text(body.progress, "progress") or "null"
+    if not await call.services.workers.progress(call.actor, worker, [(body.fence, execution_id, told)]):
+        raise await call.services.workers.refusal(worker, execution_id)
+    return Reply(NothingView())
+
+
 async def _end(call: Call, id: ExecutionId, body: FencedShape, outcome: Outcome, **more: object) -> Reply:
     report = Report(id=id, lease=body.fence, outcome=outcome, **more)  # type: ignore[arg-type]
     ended = await call.services.workers.end(call.actor, parse_worker_id(body.worker_id), report)
@@ -245,10 +279,25 @@ def _lease_view(leased: Leased, *, definitions: bool) -> LeaseView:
                 timeout_sec=None if spec.timeout is None else spec.timeout / SECOND,
                 payload=own if payload is None else payload,
                 idempotency_key=idempotency_key(version.tenant_name, spec.name, version.job_id, id, due_at),
+                losses=leased.losses.get(id, 0),
+                checkpoint=_checkpoint_view(leased.saved.get(id)),
             )
         )
     whole = {str(number): versions[number] for number in sorted(set(claimed.job_versions))} if definitions else None
     return LeaseView(lease_id=claimed.lease, executions=executions, definitions=whole)
+
+
+def _checkpoint_view(saved: Saved | None) -> CheckpointView | None:
+    return None if saved is None or saved.checkpoint is None else CheckpointView(number=saved.number, data=shown_json(saved.checkpoint))
+
+
+def _stop_view(stop: Stop, now: Instant) -> StopView:
+    kill_in = None if stop.kill_at is None else max(stop.kill_at - now, 0) / SECOND
+    return StopView(execution_id=execution_text(stop.id), kill_in_sec=kill_in)
+
+
+def _progress(item: OneProgressShape) -> tuple[LeaseId, ExecutionId, str]:
+    return item.fence, parse_execution_id(item.execution_id), json_text(item.progress, "progress") or "null"
 
 
 def _result(item: ResultShape) -> Report:
@@ -317,4 +366,6 @@ ROUTES = [
     fail_execution,
     release_execution,
     log_lines,
+    save_checkpoint,
+    tell_progress,
 ]

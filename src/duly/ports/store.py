@@ -18,6 +18,8 @@ from duly.domain.execution import (
     LogLine,
     Lost,
     NewExecution,
+    Saved,
+    Stop,
     Verdict,
     WorkerId,
 )
@@ -27,6 +29,7 @@ from duly.domain.instants import Instant, Micros
 from duly.domain.job import Job, JobSpec, JobVersion
 from duly.domain.lifecycle import JobState, State
 from duly.ports.desk import Desk
+from duly.ports.keys import Keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +235,26 @@ class Outcomes(Protocol):
     async def append_logs(self, worker: WorkerId, lines: Sequence[tuple[LeaseId, ExecutionId, int, LogLine]]) -> int:
         """Keep log lines of attempts whose lease this worker holds; returns how many were kept."""
 
+    async def losses(self, id: ExecutionId) -> int:
+        """How many attempts of this execution have ended with their process gone."""
+
+
+class Checkpoints(Protocol):
+    """What an execution keeps over its attempts, written under the lease of the attempt that runs."""
+
+    async def save(self, worker: WorkerId, lease: LeaseId, id: ExecutionId, number: int, data: str, now: Instant) -> bool:
+        """Keep a checkpoint. True means committed: whatever attempt comes next starts with it.
+
+        False when it is refused: the lease is gone or not this worker's, the attempt has ended, or the number does not exceed the
+        stored one. Repeating a number under the lease that stored it is accepted: its answer may have been lost.
+        """
+
+    async def report(self, worker: WorkerId, reports: Sequence[tuple[LeaseId, ExecutionId, str]], now: Instant) -> int:
+        """Keep the latest progress of running attempts, each under its lease; returns how many were kept."""
+
+    async def saved(self, ids: Sequence[ExecutionId]) -> dict[ExecutionId, Saved]:
+        """What these executions have kept; those that kept nothing are left out."""
+
 
 class Liveness(Protocol):
     """A worker's life, renewed by its heartbeat."""
@@ -239,7 +262,7 @@ class Liveness(Protocol):
     async def register(self, name: str, about: WorkerAbout, now: Instant, ttl: Micros, tenant: int | None = None) -> WorkerId:
         """A new worker, alive until now + ttl. Every process start is a new worker; one with a tenant takes that tenant's work only."""
 
-    async def renew(self, worker: WorkerId, now: Instant, ttl: Micros) -> list[ExecutionId] | None:
+    async def renew(self, worker: WorkerId, now: Instant, ttl: Micros) -> list[Stop] | None:
         """Live on until now + ttl; answers which of its running executions are asked to stop. None: the worker is lost for good."""
 
     async def retire(self, worker: WorkerId, now: Instant) -> None:
@@ -302,9 +325,14 @@ class LossReport:
 class Cancels(Protocol):
     """Stopping what was asked for."""
 
-    async def cancel(self, tenant: int, ids: Sequence[ExecutionId], by: str, now: Instant) -> dict[ExecutionId, State]:
+    async def cancel(
+        self, tenant: int, ids: Sequence[ExecutionId], by: str, now: Instant, kill_after: Micros | None = None
+    ) -> dict[ExecutionId, State]:
         """Commit the wish, then take each execution from where it waits. Answers where each stands: CANCELLED,
-        another final state (it was faster), or RUNNING (its worker is told by its heartbeat). Unknown ids are left out."""
+        another final state (it was faster), or RUNNING (its worker is told by its heartbeat). Unknown ids are left out.
+
+        What runs is asked to stop, and ended `kill_after` from now if it has not; None: it is only asked. A second wish
+        changes nothing, but that one which kills follows one which only asked."""
 
 
 class Leases(Protocol):
@@ -370,40 +398,6 @@ class Retention(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRow:
-    """An API key as the store has it: never the secret."""
-
-    id: str
-    tenant: int
-    tenant_name: str
-    role: str
-    name: str
-    hash: bytes
-    created_at: Instant
-    expires_at: Instant | None = None
-    revoked_at: Instant | None = None
-
-
-class Keys(Protocol):
-    """API keys."""
-
-    async def key(self, id: str) -> KeyRow | None:
-        """A key by its public id."""
-
-    async def add_key(self, row: KeyRow) -> bool:
-        """False when a key of that id exists already."""
-
-    async def keys(self, tenant: int) -> list[KeyRow]:
-        """Every key of the tenant, oldest first, revoked ones too."""
-
-    async def revoke_key(self, tenant: int, id: str, now: Instant) -> KeyRow | None:
-        """The key opens nothing from now on; revoking it again changes nothing. None when the tenant has no such key."""
-
-    async def any_admin_key(self) -> bool:
-        """Whether somebody can administer this store."""
-
-
 class Health(Protocol):
     """Whether the store answers."""
 
@@ -426,6 +420,7 @@ class Store:
     schedules: Schedules
     ready: ReadyQueue
     outcomes: Outcomes
+    checkpoints: Checkpoints
     liveness: Liveness
     losses: Losses
     cancels: Cancels

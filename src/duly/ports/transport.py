@@ -17,6 +17,12 @@ class Transport(Protocol):
     async def announce_due(self, at: Instant) -> None:
         """Something becomes due at this instant: dispatchers may want to look then."""
 
+    async def announce_cancel(self) -> None:
+        """Somebody asked a running execution to stop: workers may want to look. Called after the commit; never raises."""
+
+    async def wait_cancel(self, timeout: float) -> bool:
+        """Wait until somebody may have asked for a stop, at most `timeout` seconds; False when it ran out."""
+
     async def wait_ready(self, timeout: float) -> bool:
         """Wait until something may be ready, at most `timeout` seconds; False when it ran out."""
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from duly.domain.errors import Unavailable
 from duly.domain.execution import WorkerId
 from duly.domain.ids import ExecutionId
-from duly.domain.instants import SECOND, Micros
+from duly.domain.instants import SECOND, Instant, Micros
 from duly.ports.clock import Clock
 from duly.ports.store import Liveness
 
@@ -41,7 +41,7 @@ class Heartbeat:
         self._settings = settings
         self._trusted_until = registered_at + settings.ttl - settings.margin
         self._lost = False
-        self._cancels: set[ExecutionId] = set()
+        self._stops: dict[ExecutionId, Instant | None] = {}
 
     async def beat(self, liveness: Liveness) -> bool:
         """Renew once; False when the worker is lost for good."""
@@ -49,12 +49,12 @@ class Heartbeat:
             return False
         # Read the clock before the round trip: a slow answer must not lengthen our trust in it.
         asked = self._clock.boottime()
-        cancels = await liveness.renew(self.worker, self._clock.now(), self._settings.ttl)
-        if cancels is None:
+        stops = await liveness.renew(self.worker, self._clock.now(), self._settings.ttl)
+        if stops is None:
             self._lost = True
             return False
         self._trusted_until = asked + self._settings.ttl - self._settings.margin
-        self._cancels = set(cancels)
+        self._stops = {stop.id: stop.kill_at for stop in stops}
         return True
 
     @property
@@ -65,9 +65,9 @@ class Heartbeat:
             self._lost = True
         return not self._lost
 
-    def cancels(self) -> set[ExecutionId]:
-        """Which of its executions were asked to stop, as of the last beat."""
-        return self._cancels
+    def stops(self) -> dict[ExecutionId, Instant | None]:
+        """Which of its executions were asked to stop, as of the last beat, and from when on each is killed (None: never)."""
+        return self._stops
 
 
 class HeartbeatThread:
@@ -109,7 +109,7 @@ class HeartbeatThread:
                     log.warning("heartbeat: %s", error, exc_info=not isinstance(error, Unavailable))
                     # The next beats come sooner: every second counts before trust runs out.
                     pause = min(1.0, self._every)
-                if self._heartbeat.cancels() or not self._heartbeat.is_trusted:
+                if self._heartbeat.stops() or not self._heartbeat.is_trusted:
                     self._on_news()
         finally:
             self._on_news()

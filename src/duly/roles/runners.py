@@ -97,7 +97,7 @@ class Runners:
         count = 0
         while buffer:
             attempt, plan = buffer.popleft()
-            if heartbeat.cancels() and attempt.id in heartbeat.cancels():
+            if heartbeat.stops() and attempt.id in heartbeat.stops():
                 attempt.cancelled, attempt.stop, attempt.started_at = True, Outcome.CANCELLED, self._clock.now()
                 self._end_stopped(attempt, plan)
                 continue
@@ -222,7 +222,7 @@ class Runners:
 
     def stop_what_is_over(self) -> None:
         """One sweep over the running serves every deadline and every cancel: a timer per handler would cost more than the handler."""
-        cancels, now = self._heartbeat.cancels(), self._clock.boottime()
+        cancels, now = self._heartbeat.stops(), self._clock.boottime()
         for id, running in list(self.running.items()):
             if running.attempt.stop is not None:
                 continue

@@ -10,7 +10,7 @@ from duly.domain.access import DEFAULT_TENANT, DEFAULT_TENANT_NUMBER, Actor, Rol
 from duly.domain.errors import Invalid, NotFound
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.ports.clock import Clock, Entropy
-from duly.ports.store import KeyRow, Keys
+from duly.ports.keys import KeyRow, Keys
 
 PREFIX = "duly_"
 # A key is looked up again after this long, so a revocation takes effect everywhere within it.

@@ -14,7 +14,7 @@ from uuid import UUID
 from duly.domain import decide
 from duly.domain.access import Actor
 from duly.domain.errors import Conflict, DulyError, NotFound
-from duly.domain.execution import Claimed, Finished, LeaseId, LogLine, WorkerId
+from duly.domain.execution import Claimed, Finished, LeaseId, LogLine, Saved, Stop, WorkerId
 from duly.domain.fairness import share_out
 from duly.domain.ids import ExecutionId, execution_text
 from duly.domain.instants import SECOND, Instant, Micros
@@ -35,10 +35,12 @@ CANCELLED = '{"reason":"cancelled"}'
 
 @dataclass(frozen=True, slots=True)
 class Leased:
-    """A batch under one lease, with the versions of its jobs by number."""
+    """A batch under one lease, with the versions of its jobs by number and what its executions keep from earlier attempts."""
 
     claimed: Claimed
     versions: dict[int, JobVersion]
+    saved: dict[ExecutionId, Saved]
+    losses: dict[ExecutionId, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +90,7 @@ class Workers:
         """A new worker for the work of the actor's tenant."""
         return await self._store.liveness.register(name, about, self._clock.now(), self.lifetime(ttl), actor.tenant)
 
-    async def heartbeat(self, actor: Actor, worker: WorkerId, ttl: Micros | None) -> list[ExecutionId]:
+    async def heartbeat(self, actor: Actor, worker: WorkerId, ttl: Micros | None) -> list[Stop]:
         """Live on; answers what was asked to stop. Raises NotFound with DULY-E222 when the worker is lost for good."""
         await self._row(actor, worker)
         stops = await self._store.liveness.renew(worker, self._clock.now(), self.lifetime(ttl))
@@ -138,7 +140,10 @@ class Workers:
         if len(readable) < len(claimed.ids):
             await self._give_back(worker, claimed, [nth for nth in range(len(claimed.ids)) if nth not in readable])
             claimed = claimed.part(readable)
-        return Leased(claimed, versions) if claimed.ids else None
+        again = [id for id, attempt in zip(claimed.ids, claimed.attempts, strict=True) if attempt > 1]
+        saved = await self._store.checkpoints.saved(again) if again else {}
+        losses = {id: await self._store.outcomes.losses(id) for id in again}
+        return Leased(claimed, versions, saved, losses) if claimed.ids else None
 
     async def _give_back(self, worker: WorkerId, claimed: Claimed, unreadable: Sequence[int]) -> None:
         """What a newer release wrote and this one cannot read is for others: back to the queue, for a while."""
@@ -225,6 +230,22 @@ class Workers:
         members = await self._store.desk.members(worker, sorted({held for held, _ in lines}))
         kept = [(lease, id, members[lease, id].attempt, line) for (lease, id), line in lines if (lease, id) in members]
         return await self._store.outcomes.append_logs(worker, kept) if kept else 0
+
+    async def checkpoint(self, actor: Actor, worker: WorkerId, held: Held, number: int, data: str) -> None:
+        """Keep a checkpoint. Raises Conflict with DULY-E226 when its number does not exceed the last one's."""
+        await self._row(actor, worker)
+        lease, id = held
+        if not await self._store.checkpoints.save(worker, lease, id, number, data, self._clock.now()):
+            if held not in await self._store.desk.members(worker, [held]):
+                raise await self.refusal(worker, id)
+            last = (await self._store.checkpoints.saved([id]))[id].number
+            raise Conflict("DULY-E226", f"Checkpoint {number} comes after checkpoint {last}.", field="number")
+
+    async def progress(self, actor: Actor, worker: WorkerId, told: Sequence[tuple[LeaseId, ExecutionId, str]]) -> int:
+        """Keep the latest progress of running attempts; answers how many were kept."""
+        await self._row(actor, worker)
+        latest = list({(lease, id): (lease, id, progress) for lease, id, progress in told}.values())
+        return await self._store.checkpoints.report(worker, latest, self._clock.now()) if latest else 0
 
     async def refusal(self, worker: WorkerId, id: ExecutionId) -> DulyError:
         """Why something about this execution is not taken from this worker."""

@@ -80,6 +80,7 @@ class LeasedView(View, kw_only=True):
     timeout_sec: float | None
     payload: Any
     idempotency_key: str
+    losses: int = 0
     checkpoint: CheckpointView | None = None
 
 
@@ -224,11 +225,43 @@ class LinesShape(Shape, kw_only=True):
     lines: Lines
 
 
+class CheckpointShape(FencedShape, kw_only=True):
+    """What the next attempt starts with, should this one not end well. Numbers grow over all attempts."""
+
+    number: Annotated[int, Meta(ge=1, le=2_147_483_647)]
+    data: Raw
+
+
+class CheckpointedView(View, kw_only=True):
+    """The checkpoint is kept."""
+
+    number: int
+
+
+class ProgressShape(FencedShape, kw_only=True):
+    """How far the attempt has come, for people."""
+
+    progress: Raw
+
+
+class OneProgressShape(Shape, kw_only=True):
+    """How far one attempt among many has come."""
+
+    execution_id: RunId
+    fence: Fence
+    progress: Raw
+
+
+class NothingView(View, kw_only=True):
+    """It is done; there is nothing to say about it."""
+
+
 class ReportShape(Shape, kw_only=True):
-    """Many at once: lines are kept first, then the ends are written."""
+    """Many at once: lines and progress are kept first, then the ends are written."""
 
     results: Annotated[list[ResultShape], Meta(max_length=MOST_LEASED)] = []
     logs: Annotated[list[LinesShape], Meta(max_length=MOST_LEASED)] = []
+    progress: Annotated[list[OneProgressShape], Meta(max_length=MOST_LEASED)] = []
 
 
 class EndedView(View, kw_only=True):

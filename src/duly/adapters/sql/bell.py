@@ -14,6 +14,7 @@ class Bell:
 
     def __init__(self) -> None:
         self._ready = asyncio.Event()
+        self._cancel = asyncio.Event()
         self._sooner = asyncio.Event()
         self._scheduled = asyncio.Event()
         self._announced: list[Instant] = []
@@ -22,6 +23,10 @@ class Bell:
     def ring(self) -> None:
         """Something may be ready."""
         self._ready.set()
+
+    def ring_cancel(self) -> None:
+        """Somebody may have asked for a stop."""
+        self._cancel.set()
 
     def ring_scheduled(self) -> None:
         """Something may have been scheduled, nobody knows for when."""
@@ -40,6 +45,12 @@ class Bell:
 
     async def announce_due(self, at: Instant) -> None:
         self.ring_due(at)
+
+    async def announce_cancel(self) -> None:
+        self.ring_cancel()
+
+    async def wait_cancel(self, timeout: float) -> bool:
+        return await _heard(self._cancel, timeout)
 
     async def wait_ready(self, timeout: float) -> bool:
         return await _heard(self._ready, timeout)

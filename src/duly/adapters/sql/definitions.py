@@ -16,7 +16,8 @@ from duly.domain.instants import Instant
 from duly.domain.job import Job, JobSpec, JobVersion, route_labels
 from duly.domain.lifecycle import JobState
 from duly.domain.shards import shard_of
-from duly.ports.store import Idempotency, JobFilter, KeyRow, NewJob, Reschedule
+from duly.ports.keys import KeyRow
+from duly.ports.store import Idempotency, JobFilter, NewJob, Reschedule
 
 log = logging.getLogger("duly.store")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from duly.adapters.sql.engine import Action, Call, Engine, one
 from duly.adapters.sql.rows import as_uuid, encode
-from duly.domain.execution import WorkerId
-from duly.domain.ids import ExecutionId
+from duly.domain.execution import Stop, WorkerId
 from duly.domain.instants import HOUR, Instant, Micros
 from duly.ports.store import ShardLease, WorkerAbout
 
@@ -75,10 +74,10 @@ class SqlLiveness:
         row = one(await self._engine.fetch("register_worker", params))
         return int(row["id"])
 
-    async def renew(self, worker: WorkerId, now: Instant, ttl: Micros) -> list[ExecutionId] | None:
+    async def renew(self, worker: WorkerId, now: Instant, ttl: Micros) -> list[Stop] | None:
         if not await self._engine.fetch("renew_worker", {"worker": worker, "now": now, "expires_at": now + ttl}):
             return None
-        return [as_uuid(row["id"]) for row in await self._engine.fetch("cancels_of_worker", {"worker": worker})]
+        return [Stop(as_uuid(row["id"]), row["kill_at"]) for row in await self._engine.fetch("cancels_of_worker", {"worker": worker})]
 
     async def retire(self, worker: WorkerId, now: Instant) -> None:
         await self._engine.fetch("retire_worker", {"worker": worker, "now": now})

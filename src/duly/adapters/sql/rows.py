@@ -8,11 +8,12 @@ from uuid import UUID
 import msgspec
 
 from duly.adapters.sql.engine import Row
-from duly.domain.execution import Attempt, Execution, LogLine, Lost
+from duly.domain.execution import Attempt, Execution, LogLine, Lost, Saved
 from duly.domain.instants import Instant
 from duly.domain.job import Job, JobSpec, JobVersion
 from duly.domain.lifecycle import JobState, Outcome, SkipReason, State, Trigger
-from duly.ports.store import KeyRow, WorkerAbout, WorkerRow
+from duly.ports.keys import KeyRow
+from duly.ports.store import WorkerAbout, WorkerRow
 
 # A schedule without a next fire waits for an instant beyond all time, so that one index serves every schedule.
 NEVER: Instant = 1 << 62
@@ -90,7 +91,13 @@ def execution_of(row: Row) -> Execution:
         error=None if state is State.SUCCEEDED else error,
         cancel_asked_at=row["cancel_asked_at"],
         skip=None if skip is None else SkipReason(skip),
+        saved=None if row["saved_number"] is None else Saved(row["saved_number"], None, row["progress"], row["saved_at"]),
     )
+
+
+def saved_of(row: Row) -> Saved:
+    """A row of checkpoints."""
+    return Saved(row["number"], row["data"], row["progress"], row["saved_at"])
 
 
 def lost_of(row: Row) -> Lost:

@@ -11,6 +11,7 @@ from duly.adapters.sql.engine_sqlite import SqliteEngine
 from duly.adapters.sql.fleet import SqlLeases, SqlLiveness
 from duly.adapters.sql.insights import SqlInsights
 from duly.adapters.sql.migrate import require_current
+from duly.adapters.sql.sqlite.checkpoints import SqliteCheckpoints
 from duly.adapters.sql.sqlite.dispatch import SqliteIntake, SqliteSchedules
 from duly.adapters.sql.sqlite.sweep import SqliteCancels, SqliteLosses, SqliteRetention
 from duly.adapters.sql.sqlite.work import SqliteOutcomes, SqliteReady
@@ -74,6 +75,7 @@ def store_on(engine: Engine) -> Store:
             schedules=SqliteSchedules(engine),
             ready=SqliteReady(engine),
             outcomes=outcomes,
+            checkpoints=SqliteCheckpoints(engine),
             liveness=SqlLiveness(engine),
             losses=SqliteLosses(engine),
             cancels=SqliteCancels(engine),
@@ -85,6 +87,7 @@ def store_on(engine: Engine) -> Store:
             desk=SqliteDesk(engine, outcomes),
         )
     from duly.adapters.sql.engine_postgres import PostgresEngine
+    from duly.adapters.sql.postgres.checkpoints import PostgresCheckpoints
     from duly.adapters.sql.postgres.definitions import create_in_bulk
     from duly.adapters.sql.postgres.desk import PostgresDesk
     from duly.adapters.sql.postgres.dispatch import PostgresIntake, PostgresSchedules
@@ -98,6 +101,7 @@ def store_on(engine: Engine) -> Store:
         schedules=PostgresSchedules(engine),
         ready=PostgresReady(engine),
         outcomes=PostgresOutcomes(engine),
+        checkpoints=PostgresCheckpoints(engine),
         liveness=SqlLiveness(engine),
         losses=PostgresLosses(engine),
         cancels=PostgresCancels(engine),

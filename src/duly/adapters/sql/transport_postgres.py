@@ -36,13 +36,18 @@ class PostgresTransport(Bell):
         self._connection: asyncpg.Connection[asyncpg.Record] | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._sender: asyncio.Task[None] | None = None
-        self._ready_to_send = False
+        self._words_to_send: set[str] = set()
         self._due_to_send: Instant | None = None
         self._connected = asyncio.Event()
 
     async def announce(self, routes: Sequence[int]) -> None:
         self.ring()
-        self._ready_to_send = True
+        self._words_to_send.add("ready")
+        self._send_soon()
+
+    async def announce_cancel(self) -> None:
+        self.ring_cancel()
+        self._words_to_send.add("cancel")
         self._send_soon()
 
     async def announce_due(self, at: Instant) -> None:
@@ -53,6 +58,10 @@ class PostgresTransport(Bell):
     async def wait_ready(self, timeout: float) -> bool:
         self._keep()
         return await super().wait_ready(timeout)
+
+    async def wait_cancel(self, timeout: float) -> bool:
+        self._keep()
+        return await super().wait_cancel(timeout)
 
     async def wait_due(self, until: Instant, timeout: float) -> list[Instant]:
         self._keep()
@@ -78,10 +87,10 @@ class PostgresTransport(Bell):
             self._sender = asyncio.create_task(self._send(), name="duly-notify")
 
     async def _send(self) -> None:
-        while self._ready_to_send or self._due_to_send is not None:
+        while self._words_to_send or self._due_to_send is not None:
             due, self._due_to_send = self._due_to_send, None
-            payload = ("ready" if self._ready_to_send else "") + ("" if due is None else f" {due}")
-            self._ready_to_send = False
+            payload = " ".join([*sorted(self._words_to_send, reverse=True), *([] if due is None else [str(due)])])
+            self._words_to_send.clear()
             try:
                 # The first hint of a process comes before its connection does; the waiting is short, or the hint is lost.
                 async with asyncio.timeout(CONNECT_TIMEOUT):
@@ -108,6 +117,7 @@ class PostgresTransport(Bell):
             self._connected.set()
             # What was announced while nobody listened is found by looking once.
             self.ring()
+            self.ring_cancel()
             try:
                 while not connection.is_closed():
                     await asyncio.sleep(PROBE_EVERY)
@@ -121,8 +131,10 @@ class PostgresTransport(Bell):
                 connection.terminate()
 
     def _heard(self, connection: Any, pid: int, channel: str, payload: object) -> None:
-        word, _, instant = str(payload).partition(" ")
-        if word == "ready":
-            self.ring()
-        if instant.isdigit():
-            self.ring_due(int(instant))
+        for word in str(payload).split():
+            if word == "ready":
+                self.ring()
+            elif word == "cancel":
+                self.ring_cancel()
+            elif word.isdigit():
+                self.ring_due(int(word))

@@ -25,6 +25,10 @@ class SqliteTransport(Bell):
         self._keep_watching()
         return await super().wait_ready(timeout)
 
+    async def wait_cancel(self, timeout: float) -> bool:
+        self._keep_watching()
+        return await super().wait_cancel(timeout)
+
     async def wait_scheduled(self, timeout: float) -> bool:
         self._keep_watching()
         return await super().wait_scheduled(timeout)
@@ -34,7 +38,7 @@ class SqliteTransport(Bell):
             self._watcher = asyncio.create_task(self._watch(), name="duly-sqlite-watch")
 
     async def _watch(self) -> None:
-        seen = -1
+        seen, wishes = -1, None
         with contextlib.closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
             while True:
                 with contextlib.suppress(sqlite3.Error):
@@ -44,6 +48,11 @@ class SqliteTransport(Bell):
                         # Ready or scheduled: the counter does not say, so both who wait look.
                         self.ring()
                         self.ring_scheduled()
+                        # Whoever hears of a stop writes to find out more, so this one rings only when there is a new wish.
+                        asked = connection.execute("SELECT count(*), max(asked_at) FROM cancels").fetchone()
+                        if asked != wishes:
+                            wishes = asked
+                            self.ring_cancel()
                 await asyncio.sleep(LOOK_EVERY)
 
     async def close(self) -> None:

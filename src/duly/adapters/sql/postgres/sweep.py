@@ -83,8 +83,12 @@ class PostgresCancels:
     def __init__(self, engine: PostgresEngine) -> None:
         self._engine = engine
 
-    async def cancel(self, tenant: int, ids: Sequence[ExecutionId], by: str, now: Instant) -> dict[ExecutionId, State]:
-        await self._engine.fetch("ask_cancels", {"ids": sorted(ids, key=lambda id: id.int), "tenant": tenant, "by": by, "now": now})
+    async def cancel(
+        self, tenant: int, ids: Sequence[ExecutionId], by: str, now: Instant, kill_after: Micros | None = None
+    ) -> dict[ExecutionId, State]:
+        kill_at = None if kill_after is None else now + kill_after
+        wish = {"ids": sorted(ids, key=lambda id: id.int), "tenant": tenant, "by": by, "now": now, "kill_at": kill_at}
+        await self._engine.fetch("ask_cancels", wish)
         stands: dict[ExecutionId, State] = {}
         moving = list(ids)
         for _ in range(LOOKS):
@@ -119,6 +123,7 @@ class PostgresRetention:
         await self._engine.fetch("drop_workers", {"long_ago": before})
         params = {"before": id_floor(before), "finished_before": before, "quota": limit}
         lines = int(one(await self._engine.fetch("drop_old_logs", params | {"quota": 10 * limit}))["n"])
+        lines += int(one(await self._engine.fetch("drop_old_checkpoints", params))["n"])
         if lines:
             return lines
         oldest = one(await self._engine.fetch("oldest_partition", {}))["day"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from duly.adapters.sql.engine import Lane
+from duly.adapters.sql.engine import Lane, one
 from duly.adapters.sql.engine_postgres import PostgresEngine
 from duly.adapters.sql.rows import encode
 from duly.domain.execution import Claimed, Finished, LeaseId, LogLine, WorkerId
@@ -111,6 +111,9 @@ class PostgresOutcomes:
         rest = [item for item in items if item.id not in accepted]
         rows = await self._engine.fetch("finished_under", {"ids": [item.id for item in rest], "leases": [item.lease for item in rest]})
         return {item.id for item in rest} - {row["id"] for row in rows}
+
+    async def losses(self, id: ExecutionId) -> int:
+        return int(one(await self._engine.fetch("losses", {"id": id}))["n"])
 
     async def append_logs(self, worker: WorkerId, lines: Sequence[tuple[LeaseId, ExecutionId, int, LogLine]]) -> int:
         params = {

@@ -413,7 +413,7 @@ RETURNING seq;
 
 -- name: cancels_of_worker
 -- From the few wishes to the leases; what has ended keeps its id in the lease until that is closed.
-SELECT c.id
+SELECT c.id, c.kill_at
 FROM cancels c
 CROSS JOIN LATERAL (
     SELECT m.attempt
@@ -485,14 +485,15 @@ SELECT DISTINCT w.waits_for AS job_id FROM waits w WHERE NOT EXISTS (SELECT FROM
 -- ---------------------------------------------------------------- cancel
 
 -- name: ask_cancels
--- Cancel, first transaction: the wish, committed before anything is looked at.
-INSERT INTO cancels (id, asked_at, asked_by)
-SELECT e.id, :now::bigint, :by::text
+-- Cancel, first transaction: the wish, committed before anything is looked at. A second wish changes nothing, but that one
+-- which kills follows one which only asked.
+INSERT INTO cancels (id, asked_at, asked_by, kill_at)
+SELECT DISTINCT e.id, :now::bigint, :by::text, :kill_at::bigint
 FROM unnest(:ids::uuid[]) AS f (id)
 JOIN executions e ON e.id = f.id
 WHERE e.tenant = :tenant::int AND NOT EXISTS (SELECT FROM outcomes o WHERE o.id = e.id)
 ORDER BY e.id
-ON CONFLICT DO NOTHING;
+ON CONFLICT (id) DO UPDATE SET kill_at = excluded.kill_at WHERE cancels.kill_at IS NULL AND excluded.kill_at IS NOT NULL;
 
 -- name: cancel_waiting
 -- Cancel, second transaction: what waits becomes final. Repeated for ids that `standings` shows neither final nor leased:

@@ -167,7 +167,7 @@ DELETE FROM blocked WHERE id = :id RETURNING attempt;
 INSERT INTO logs (id, attempt, at, level, message, fields) VALUES (:id, :attempt, :at, :level, :message, :fields);
 
 -- name: cancels_of_worker
-SELECT c.id FROM cancels c JOIN leased m ON m.id = c.id JOIN leases l ON l.lease_id = m.lease_id
+SELECT c.id, c.kill_at FROM cancels c JOIN leased m ON m.id = c.id JOIN leases l ON l.lease_id = m.lease_id
 WHERE l.worker = :worker;
 
 -- name: lost_leases
@@ -199,10 +199,11 @@ DELETE FROM cancels WHERE EXISTS (SELECT 1 FROM outcomes o WHERE o.id = cancels.
 SELECT DISTINCT w.waits_for AS job_id FROM waits w WHERE NOT EXISTS (SELECT 1 FROM places p WHERE p.job_id = w.waits_for);
 
 -- name: ask_cancel
-INSERT INTO cancels (id, asked_at, asked_by)
-SELECT e.id, :now, :by FROM executions e
+-- A second wish changes nothing, but that one which kills follows one which only asked.
+INSERT INTO cancels (id, asked_at, asked_by, kill_at)
+SELECT e.id, :now, :by, :kill_at FROM executions e
 WHERE e.id = :id AND e.tenant = :tenant AND NOT EXISTS (SELECT 1 FROM outcomes o WHERE o.id = e.id)
-ON CONFLICT DO NOTHING;
+ON CONFLICT (id) DO UPDATE SET kill_at = excluded.kill_at WHERE cancels.kill_at IS NULL AND excluded.kill_at IS NOT NULL;
 
 -- name: where_it_waits
 SELECT e.id, e.route, e.tenant, e.job_id, e.holds_place,

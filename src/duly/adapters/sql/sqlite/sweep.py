@@ -91,11 +91,15 @@ class SqliteCancels:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def cancel(self, tenant: int, ids: Sequence[ExecutionId], by: str, now: Instant) -> dict[ExecutionId, State]:
+    async def cancel(
+        self, tenant: int, ids: Sequence[ExecutionId], by: str, now: Instant, kill_after: Micros | None = None
+    ) -> dict[ExecutionId, State]:
+        kill_at = None if kill_after is None else now + kill_after
+
         def action() -> Action[dict[ExecutionId, State]]:
             stands: dict[ExecutionId, State] = {}
             for id in ids:
-                yield Call("ask_cancel", {"id": id, "tenant": tenant, "by": by, "now": now})
+                yield Call("ask_cancel", {"id": id, "tenant": tenant, "by": by, "now": now, "kill_at": kill_at})
                 yield from _take_from_waiting(tenant, id, now)
                 row = one((yield Call("standing", {"id": id, "tenant": tenant})))
                 if row is not None:
@@ -138,7 +142,7 @@ class SqliteRetention:
             ]
             # While the outcome still says that the wish is settled.
             yield Call("stale_cancels", {})
-            for name in ("drop_logs", "drop_attempts", "drop_execution", "drop_outcome"):
+            for name in ("drop_logs", "drop_checkpoint", "drop_attempts", "drop_execution", "drop_outcome"):
                 yield Many(name, old)
             yield Call("drop_expired_keys", {"now": now})
             yield Call("drop_workers", {"long_ago": before})

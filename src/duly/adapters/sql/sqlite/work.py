@@ -117,6 +117,9 @@ class SqliteOutcomes:
 
         return await self._engine.run(action)
 
+    async def losses(self, id: ExecutionId) -> int:
+        return int(one(await self._engine.fetch("losses", {"id": id}))["n"])
+
     async def append_logs(self, worker: WorkerId, lines: Sequence[tuple[LeaseId, ExecutionId, int, LogLine]]) -> int:
         def action() -> Action[int]:
             kept: list[dict[str, Any]] = []
