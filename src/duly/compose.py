@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from duly import config
 from duly.adapters.memory.hot_index import MemoryHotIndex
+from duly.adapters.remote.liveness import open_remote, remote_liveness_opener
 from duly.adapters.sql.engine import Engine
 from duly.adapters.sql.engine_sqlite import SqliteEngine
 from duly.adapters.sql.fleet import SqlLiveness
@@ -28,18 +29,19 @@ from duly.adapters.sql.migrate import Migration, upgrade
 from duly.adapters.sql.store import open_engine, store_on
 from duly.adapters.system.clock import SystemClock, system_entropy
 from duly.domain.access import DEFAULT_TENANT, DEFAULT_TENANT_NUMBER, Actor, Role
-from duly.domain.errors import Invalid
+from duly.domain.errors import Forbidden, Invalid, Unavailable
 from duly.domain.instants import SECOND
 from duly.ports.handlers import Registry
 from duly.ports.store import Liveness, Store, WorkerAbout
 from duly.ports.transport import Transport
+from duly.ports.work import WorkerStore
 from duly.roles import loop
 from duly.roles.dispatcher import Dispatcher, DispatcherSettings
 from duly.roles.heartbeat import HeartbeatSettings
 from duly.roles.hydrator import Hydrator, HydratorSettings
 from duly.roles.ownership import Ownership, OwnershipSettings
 from duly.roles.pruner import Pruner, PrunerSettings
-from duly.roles.shift import Shift
+from duly.roles.shift import OpenLiveness, Shift
 from duly.roles.sweeper import Sweeper, SweeperSettings
 from duly.roles.timekeeper import Timekeeper
 from duly.roles.worker import WorkerSettings
@@ -213,37 +215,78 @@ class Service:
         ]
 
     async def _work(self, stop: asyncio.Event) -> None:
-        node, settings = self.node, self.node.settings
-        registry = build_registry(settings, self.app, self.app_reference)
-        name = f"{settings.hostname}-{os.getpid()}"
-        about = WorkerAbout(
-            pool=settings.pool,
-            labels=settings.labels,
-            handlers=registry.names(),
-            slots=settings.slots,
-            host=settings.hostname,
-            pid=os.getpid(),
-            version=config.VERSION,
-        )
-        heartbeat = HeartbeatSettings(ttl=settings.worker_ttl, every=settings.worker_ttl // 3, margin=settings.worker_ttl * 2 // 15)
-        shift = Shift(
-            node.store,
-            node.transport,
-            registry,
-            node.clock,
-            system_entropy,
-            WorkerSettings(name=name, pool=settings.pool, labels=settings.labels, slots=settings.slots),
-            about,
-            _liveness_opener(node),
-            heartbeat=heartbeat,
-            grace=settings.grace / SECOND,
-        )
+        node = self.node
+        await _work(node.settings, node.store, node.transport, node.clock, self.app, self.app_reference, _liveness_opener(node), stop)
+
+
+@dataclass(slots=True)
+class RemoteService:
+    """A worker that reaches the store through a server's API."""
+
+    settings: config.Settings
+    app: sdk.App | None = None
+    app_reference: str | None = None
+    roles: Sequence[str] = ("worker",)
+
+    async def run(self, stop: asyncio.Event, started: Callable[[RemoteService], None] | None = None) -> None:
+        """Work until `stop`, then drain. Raises Forbidden at once when the server does not take the key."""
+        settings, agent, clock = self.settings, f"duly-worker/{config.VERSION}", SystemClock()
+        if settings.key is None:
+            hint = "`duly key create --role worker --name NAME` makes one; give it as DULY_KEY."
+            raise Forbidden("DULY-E301", "There is no key to use.", hint=hint)
+        store = open_remote(settings.url, settings.key, clock, agent=agent)
         try:
-            await shift.run(stop)
+            with contextlib.suppress(Unavailable):
+                # A server that is away may come; a key that is refused is a mistake.
+                await store.probe()
+            if started is not None:
+                started(self)
+            opener = remote_liveness_opener(settings.url, settings.key, store.time, agent=agent)
+            await _work(settings, store, store.transport, clock, self.app, self.app_reference, opener, stop)
         finally:
-            for handler in registry.by_name.values():
-                if handler.close is not None:
-                    await handler.close()
+            await store.close()
+
+
+async def _work(
+    settings: config.Settings,
+    store: WorkerStore,
+    transport: Transport,
+    clock: SystemClock,
+    app: sdk.App | None,
+    app_reference: str | None,
+    open_liveness: OpenLiveness,
+    stop: asyncio.Event,
+) -> None:
+    """A worker's shift, from its first registration to its retirement."""
+    registry = build_registry(settings, app, app_reference)
+    about = WorkerAbout(
+        pool=settings.pool,
+        labels=settings.labels,
+        handlers=registry.names(),
+        slots=settings.slots,
+        host=settings.hostname,
+        pid=os.getpid(),
+        version=config.VERSION,
+    )
+    name = f"{settings.hostname}-{os.getpid()}"
+    shift = Shift(
+        store,
+        transport,
+        registry,
+        clock,
+        system_entropy,
+        WorkerSettings(name=name, pool=settings.pool, labels=settings.labels, slots=settings.slots),
+        about,
+        open_liveness,
+        heartbeat=HeartbeatSettings(ttl=settings.worker_ttl, every=settings.worker_ttl // 3, margin=settings.worker_ttl * 2 // 15),
+        grace=settings.grace / SECOND,
+    )
+    try:
+        await shift.run(stop)
+    finally:
+        for handler in registry.by_name.values():
+            if handler.close is not None:
+                await handler.close()
 
 
 def build_registry(settings: config.Settings, app: sdk.App | None, app_reference: str | None) -> Registry:

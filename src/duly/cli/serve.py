@@ -78,6 +78,7 @@ def _configure_api(parser: Parser) -> None:
 
 
 def _configure_worker(parser: Parser) -> None:
+    parser.add_argument("--server", metavar="URL", help="work through this server's API, with a worker key in DULY_KEY; see below")
     worker_options(parser)
     process_options(parser)
 
@@ -113,6 +114,8 @@ def _api(arguments: Arguments) -> int:
 
 
 def _worker(arguments: Arguments) -> int:
+    if arguments.server and arguments.store:
+        raise Invalid("DULY-E604", "--server and --store contradict one another.", hint="A worker has one way to its work.")
     return _serve(arguments, ("worker",))
 
 
@@ -133,6 +136,7 @@ def settings_of(arguments: Arguments, app_store: str | None = None) -> config.Se
     names = ("home", "host", "port", "pool", "slots", "processes", "log_level")
     flags = {name: given.get(name) for name in names}
     flags["store"] = given.get("store") or app_store
+    flags["url"] = given.get("server")
     if given.get("label"):
         flags["labels"] = {key: value for key, _, value in (label.partition("=") for label in given["label"])}
     if given.get("grace") is not None:
@@ -178,6 +182,9 @@ async def _run(settings: config.Settings, roles: Sequence[str], app: App | None,
     from duly import compose
     from duly.cli import welcome
 
+    if tuple(roles) == ("worker",) and settings.is_remote:
+        await _run_remote(settings, app, reference, brief)
+        return
     node = await compose.open_node(settings)
     try:
         new_key = await compose.bootstrap_key(node) if "api" in roles else None
@@ -191,6 +198,17 @@ async def _run(settings: config.Settings, roles: Sequence[str], app: App | None,
         await compose.Service(node, roles, app, reference, new_key).run(stop, started)
     finally:
         await node.close()
+    print("Stopped.", file=sys.stderr, flush=True)
+
+
+async def _run_remote(settings: config.Settings, app: App | None, reference: str | None, brief: bool) -> None:
+    from duly import compose
+    from duly.cli import welcome
+
+    service = compose.RemoteService(settings, app, reference)
+    stop = asyncio.Event()
+    _stop_on_signals(stop, welcome.farewell(service.roles, settings))
+    await service.run(stop, lambda started: welcome.say_remote(started, reference, brief=brief))
     print("Stopped.", file=sys.stderr, flush=True)
 
 
@@ -216,10 +234,21 @@ examples:
   duly up --port 0 --allow-shell   a free port; shell jobs allowed
 """
 
+_WORKER_EXAMPLES = """
+Where it works: on the store that --store or DULY_STORE names; else, when --server or DULY_URL names a server, through
+that server's API with the key in DULY_KEY; else on the SQLite file in DULY_HOME. --server comes before all else.
+
+examples:
+  duly worker shop.jobs:app                                     on the store of this directory
+  duly worker shop.jobs:app --server https://duly.example.com   through the API: no way to the database is needed
+"""
+
 COMMANDS = {
     "up": Command("Run everything in one process: API, scheduler and worker.", up_options, _up, "duly up", _EXAMPLES),
     "server": Command("Run every role but the worker.", _configure_server, _server, "duly server"),
-    "worker": Command("Run a worker on the same store as the server.", _configure_worker, _worker, "duly worker"),
+    "worker": Command(
+        "Run a worker: on the store, or through a server's API.", _configure_worker, _worker, "duly worker", _WORKER_EXAMPLES
+    ),
     "scheduler": Command("Run dispatcher, sweeper and pruner only.", process_options, _scheduler, "duly scheduler"),
     "api": Command("Run the API only.", _configure_api, _api, "duly api"),
 }

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from duly.domain.access import Role
+from duly.domain.errors import TooLarge
 from duly.domain.execution import LeaseId, LogLine, Saved, Stop, WorkerId
 from duly.domain.ids import ExecutionId, execution_text, idempotency_key, job_text, parse_execution_id, parse_worker_id
 from duly.domain.instants import SECOND, Instant, Micros
@@ -28,7 +29,6 @@ from duly.wire.workers import (
     DrainShape,
     DrainView,
     EndedView,
-    ErrorShape,
     FailShape,
     FencedShape,
     HeartbeatShape,
@@ -56,6 +56,7 @@ from duly.wire.workers import (
 LOOK_EVERY = 0.5
 # A result, and the words around it.
 LARGEST_COMPLETE = 2 * LARGEST_RESULT
+LARGEST_ERROR = 32 << 10
 LARGEST_CHECKPOINT = 2 * LARGEST_OBJECT
 
 _REFUSALS = ("DULY-E205", "DULY-E221", "DULY-E223")
@@ -326,12 +327,13 @@ def _next(ended: Ended) -> str | None:
     return shown(ended.retry_at)
 
 
-def _error(shape: ErrorShape | None) -> str | None:
-    if shape is None:
+def _error(told: dict[str, Any] | None) -> str | None:
+    if told is None:
         return None
-    told = {"type": shape.type, "message": shape.message}
-    told |= {name: value for name, value in (("detail", shape.detail), ("reason", shape.reason)) if value is not None}
-    return _encoder.encode(told).decode()
+    text = _encoder.encode(told)
+    if len(text) > LARGEST_ERROR:
+        raise TooLarge("DULY-E109", f"has {len(text):,} bytes; {LARGEST_ERROR:,} are the limit.", field="error")
+    return text.decode()
 
 
 def _line(shape: LineShape, now: Instant, field: str) -> LogLine:

@@ -85,7 +85,14 @@ class ExecutionFilter:
     limit: int = 50
 
 
-class Definitions(Protocol):
+class Versions(Protocol):
+    """Job versions, for those who run them."""
+
+    async def versions(self, numbers: Sequence[int]) -> dict[int, JobVersion]:
+        """Versions by their numbers; one that this release cannot read is left out. They never change, so callers keep them."""
+
+
+class Definitions(Versions, Protocol):
     """Jobs and their versions."""
 
     async def create_jobs(self, creations: Sequence[tuple[Sequence[NewJob], Idempotency | None]], now: Instant) -> list[list[Job]]:
@@ -125,9 +132,6 @@ class Definitions(Protocol):
 
         False when the job is not there, is cancelled already, or has another version number than `expected`: read it again.
         """
-
-    async def versions(self, numbers: Sequence[int]) -> dict[int, JobVersion]:
-        """Versions by their numbers; one that this release cannot read is left out. They never change, so callers keep them."""
 
 
 class Intake(Protocol):

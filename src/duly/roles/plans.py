@@ -11,7 +11,7 @@ from duly.domain.instants import Micros
 from duly.domain.job import JobVersion
 from duly.domain.shards import shard_of
 from duly.ports.handlers import Attempt, Failure, Registry
-from duly.ports.store import Definitions
+from duly.ports.store import Versions
 
 MOST_PLANS = 100_000
 
@@ -31,7 +31,7 @@ class Plan:
 class Plans:
     """The plans that this worker has needed so far. Versions never change, so neither do they."""
 
-    def __init__(self, definitions: Definitions, registry: Registry) -> None:
+    def __init__(self, definitions: Versions, registry: Registry) -> None:
         self._definitions = definitions
         self._registry = registry
         self._known: dict[int, Plan] = {}

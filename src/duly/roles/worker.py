@@ -27,7 +27,7 @@ from duly.domain.job import satisfies
 from duly.domain.lifecycle import Outcome, State
 from duly.ports.clock import Clock, Entropy
 from duly.ports.handlers import Attempt, Registry
-from duly.ports.store import Definitions, Outcomes, ReadyQueue
+from duly.ports.store import Outcomes, ReadyQueue, Versions
 from duly.roles.heartbeat import Heartbeat
 from duly.roles.log_pump import LogPump
 from duly.roles.loop import Step
@@ -69,7 +69,7 @@ class Worker:
         heartbeat: Heartbeat,
         ready: ReadyQueue,
         outcomes: Outcomes,
-        definitions: Definitions,
+        definitions: Versions,
         registry: Registry,
         clock: Clock,
         entropy: Entropy,

@@ -20,6 +20,14 @@ Fence = Annotated[int, Meta(ge=0, le=9_007_199_254_740_991, description="The lea
 Took = Annotated[float, Meta(ge=0, le=315_360_000)]
 Ttl = Annotated[float, Meta(ge=1, le=3600, description="How long the worker lives without a heartbeat; the server's own otherwise.")]
 Note = Annotated[str, Meta(max_length=256, extra_json_schema=NO_NUL)]
+Error = Annotated[
+    dict[str, Any],
+    Meta(
+        max_length=32,
+        description="Why: `type` and `message`, and what else is worth keeping, such as `detail`.",
+        examples=[{"type": "ValueError", "message": "no such table: orders"}],
+    ),
+]
 Level = Annotated[str, Meta(min_length=1, max_length=16, extra_json_schema=pattern("^[A-Za-z]+$"), examples=["info"])]
 
 
@@ -126,15 +134,6 @@ class DrainView(View, kw_only=True):
     retired: bool
 
 
-class ErrorShape(Shape, kw_only=True):
-    """Why an attempt failed."""
-
-    type: Annotated[str, Meta(min_length=1, max_length=256, extra_json_schema=NO_NUL, examples=["ValueError"])]
-    message: Annotated[str, Meta(max_length=4096, extra_json_schema=NO_NUL)] = ""
-    detail: Annotated[str, Meta(max_length=16_384, extra_json_schema=NO_NUL)] | None = None
-    reason: Annotated[str, Meta(max_length=256, extra_json_schema=NO_NUL)] | None = None
-
-
 class FencedShape(Shape, kw_only=True):
     """Who writes, and under which lease."""
 
@@ -161,7 +160,7 @@ class BadEnd(StrEnum):
 class FailShape(FencedShape, kw_only=True):
     """The attempt failed. The job's policy decides whether it is tried again, unless `retry` is false."""
 
-    error: ErrorShape | None = None
+    error: Error | None = None
     outcome: BadEnd = BadEnd.FAILED
     retry: bool = True
     retry_after_sec: Took | None = None
@@ -192,7 +191,7 @@ class ResultShape(Shape, kw_only=True):
     fence: Fence
     outcome: End
     result: Raw | UnsetType = UNSET
-    error: ErrorShape | None = None
+    error: Error | None = None
     retry: bool = True
     retry_after_sec: Took | None = None
     took_sec: Took | None = None
