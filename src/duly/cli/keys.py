@@ -15,9 +15,7 @@ ROLES = ("worker", "viewer", "operator", "admin")
 
 
 def _configure_create(parser: Parser) -> None:
-    parser.add_argument(
-        "--role", required=True, choices=ROLES, help="what it may do; a worker key opens the worker protocol and nothing else"
-    )
+    parser.add_argument("--role", required=True, choices=ROLES, help="what it may do; a worker key opens the worker protocol alone")
     parser.add_argument("--name", required=True, help="what people call it, such as gpu-fleet")
     parser.add_argument("--expires", metavar="TIME", help="how long it lasts, such as 90d; for ever otherwise")
     remote_options(parser)

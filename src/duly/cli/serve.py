@@ -246,9 +246,7 @@ examples:
 COMMANDS = {
     "up": Command("Run everything in one process: API, scheduler and worker.", up_options, _up, "duly up", _EXAMPLES),
     "server": Command("Run every role but the worker.", _configure_server, _server, "duly server"),
-    "worker": Command(
-        "Run a worker: on the store, or through a server's API.", _configure_worker, _worker, "duly worker", _WORKER_EXAMPLES
-    ),
+    "worker": Command("Run a worker on the store, or through an API.", _configure_worker, _worker, "duly worker", _WORKER_EXAMPLES),
     "scheduler": Command("Run dispatcher, sweeper and pruner only.", process_options, _scheduler, "duly scheduler"),
     "api": Command("Run the API only.", _configure_api, _api, "duly api"),
 }
