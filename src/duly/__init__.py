@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from duly.compose import App
     from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, Unavailable
+    from duly.ports.endings import Discard, GiveUp, LeaseLost, RetryLater, Snooze
     from duly.sdk.client import Client
     from duly.sdk.context import Cancelled, Context, current
-    from duly.sdk.retry import Retry
+    from duly.sdk.retry import Retry, Rule
     from duly.sdk.task import Task
 
 __all__ = [
@@ -20,11 +21,17 @@ __all__ = [
     "Client",
     "Conflict",
     "Context",
+    "Discard",
     "DulyError",
     "Forbidden",
+    "GiveUp",
     "Invalid",
+    "LeaseLost",
     "NotFound",
     "Retry",
+    "RetryLater",
+    "Rule",
+    "Snooze",
     "Task",
     "TooLarge",
     "Unavailable",
@@ -34,9 +41,10 @@ __all__ = [
 _HOMES = {
     "duly.compose": ("App",),
     "duly.domain.errors": ("Conflict", "DulyError", "Forbidden", "Invalid", "NotFound", "TooLarge", "Unavailable"),
+    "duly.ports.endings": ("Discard", "GiveUp", "LeaseLost", "RetryLater", "Snooze"),
     "duly.sdk.client": ("Client",),
     "duly.sdk.context": ("Cancelled", "Context", "current"),
-    "duly.sdk.retry": ("Retry",),
+    "duly.sdk.retry": ("Retry", "Rule"),
     "duly.sdk.task": ("Task",),
 }
 

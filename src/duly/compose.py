@@ -116,7 +116,10 @@ def _transport(engine: Engine) -> Transport:
 
 @dataclass(slots=True)
 class Service:
-    """The roles of one process while they run. `url` is where the API listens, if there is one."""
+    """The roles of one process while they run. `url` is where the API listens, if there is one.
+
+    With `may_restart`, whoever runs it starts the process again when it ends with `wants_restart`.
+    """
 
     node: Node
     roles: Sequence[str]
@@ -124,6 +127,8 @@ class Service:
     app_reference: str | None = None
     new_key: str | None = None
     api: ApiServer | None = None
+    may_restart: bool = False
+    wants_restart: bool = False
 
     async def run(self, stop: asyncio.Event, started: Callable[[Service], None] | None = None) -> None:
         """Run the roles until `stop`; then the worker drains, the dispatcher hands over, and the API answers to the end."""
@@ -216,7 +221,8 @@ class Service:
 
     async def _work(self, stop: asyncio.Event) -> None:
         node = self.node
-        await _work(node.settings, node.store, node.transport, node.clock, self.app, self.app_reference, _liveness_opener(node), stop)
+        work = Work(node.settings, self.app, self.app_reference, self.may_restart)
+        self.wants_restart = await work.run(node.store, node.transport, node.clock, _liveness_opener(node), stop)
 
 
 @dataclass(slots=True)
@@ -227,6 +233,8 @@ class RemoteService:
     app: sdk.App | None = None
     app_reference: str | None = None
     roles: Sequence[str] = ("worker",)
+    may_restart: bool = False
+    wants_restart: bool = False
 
     async def run(self, stop: asyncio.Event, started: Callable[[RemoteService], None] | None = None) -> None:
         """Work until `stop`, then drain. Raises Forbidden at once when the server does not take the key."""
@@ -242,51 +250,57 @@ class RemoteService:
             if started is not None:
                 started(self)
             opener = remote_liveness_opener(settings.url, settings.key, store.time, agent=agent)
-            await _work(settings, store, store.transport, clock, self.app, self.app_reference, opener, stop)
+            work = Work(settings, self.app, self.app_reference, self.may_restart)
+            self.wants_restart = await work.run(store, store.transport, clock, opener, stop)
         finally:
             await store.close()
 
 
-async def _work(
-    settings: config.Settings,
-    store: WorkerStore,
-    transport: Transport,
-    clock: SystemClock,
-    app: sdk.App | None,
-    app_reference: str | None,
-    open_liveness: OpenLiveness,
-    stop: asyncio.Event,
-) -> None:
-    """A worker's shift, from its first registration to its retirement."""
-    registry = build_registry(settings, app, app_reference)
-    about = WorkerAbout(
-        pool=settings.pool,
-        labels=settings.labels,
-        handlers=registry.names(),
-        slots=settings.slots,
-        host=settings.hostname,
-        pid=os.getpid(),
-        version=config.VERSION,
-    )
-    name = f"{settings.hostname}-{os.getpid()}"
-    shift = Shift(
-        store,
-        transport,
-        registry,
-        clock,
-        system_entropy,
-        WorkerSettings(name=name, pool=settings.pool, labels=settings.labels, slots=settings.slots),
-        about,
-        open_liveness,
-        heartbeat=HeartbeatSettings(ttl=settings.worker_ttl, every=settings.worker_ttl // 3, margin=settings.worker_ttl * 2 // 15),
-        grace=settings.grace / SECOND,
-    )
-    try:
-        await shift.run(stop)
-    finally:
-        for handler in registry.by_name.values():
-            if handler.close is not None:
-                await handler.close()
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a worker runs and how much at once, whichever way it goes to its work."""
+
+    settings: config.Settings
+    app: sdk.App | None
+    app_reference: str | None
+    may_restart: bool
+
+    async def run(
+        self, store: WorkerStore, transport: Transport, clock: SystemClock, open_liveness: OpenLiveness, stop: asyncio.Event
+    ) -> bool:
+        """A worker's shift, from its first registration to its retirement; True when its process should be started again."""
+        settings = self.settings
+        registry = build_registry(settings, self.app, self.app_reference)
+        about = WorkerAbout(
+            pool=settings.pool,
+            labels=settings.labels,
+            handlers=registry.names(),
+            slots=settings.slots,
+            host=settings.hostname,
+            pid=os.getpid(),
+            version=config.VERSION,
+        )
+        name = f"{settings.hostname}-{os.getpid()}"
+        shift = Shift(
+            store,
+            transport,
+            registry,
+            clock,
+            system_entropy,
+            WorkerSettings(name=name, pool=settings.pool, labels=settings.labels, slots=settings.slots),
+            about,
+            open_liveness,
+            heartbeat=HeartbeatSettings(ttl=settings.worker_ttl, every=settings.worker_ttl // 3, margin=settings.worker_ttl * 2 // 15),
+            grace=settings.grace / SECOND,
+            may_restart=self.may_restart,
+        )
+        try:
+            await shift.run(stop)
+            return shift.wants_restart
+        finally:
+            for handler in registry.by_name.values():
+                if handler.close is not None:
+                    await handler.close()
 
 
 def build_registry(settings: config.Settings, app: sdk.App | None, app_reference: str | None) -> Registry:
@@ -309,7 +323,7 @@ def build_registry(settings: config.Settings, app: sdk.App | None, app_reference
     if settings.pool in settings.shell_pools:
         registry.add(shell_handler(environment=settings.environment))
     if app is not None:
-        processes = None if app_reference is None else ProcessPool(app_reference, size=settings.processes)
+        processes = None if app_reference is None else ProcessPool(app_reference, size=settings.children)
         for handler in python_handlers(app.calls(), threads=settings.slots, processes=processes):
             registry.add(handler)
     return registry

@@ -99,9 +99,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("DULY_POOL", "default", _text, "The pool that a worker serves."),
     Setting("DULY_LABELS", "", _labels, "The labels that a worker offers, such as gpu,region=eu."),
     Setting("DULY_SLOTS", "50", _whole(1, 100_000), "How many executions a worker runs at once."),
-    Setting(
-        "DULY_PROCESSES", "0", _whole(0, 1024), 'How many child processes a worker keeps for executor="process"; 0 means one per core.'
-    ),
+    Setting("DULY_CHILDREN", "0", _whole(0, 1024), 'How many child processes a worker keeps for executor="process"; 0 means one per core.'),
     Setting("DULY_WORKER_TTL", "15s", parse_duration, "How long a worker lives without a heartbeat before its work is given to others."),
     Setting("DULY_GRACE", "20s", parse_duration, "How long running handlers may take to end at a stop before they are given back."),
     Setting("DULY_RETENTION", "30d", parse_duration, "How long finished executions are kept."),
@@ -133,7 +131,7 @@ class Settings:
     pool: str
     labels: dict[str, str]
     slots: int
-    processes: int
+    children: int
     worker_ttl: Micros
     grace: Micros
     retention: Micros
@@ -178,7 +176,7 @@ def load(environment: Mapping[str, str] | None = None, **flags: Any) -> Settings
         pool=fields["pool"],
         labels=fields["labels"],
         slots=fields["slots"],
-        processes=fields["processes"] or os.cpu_count() or 1,
+        children=fields["children"] or os.cpu_count() or 1,
         worker_ttl=fields["worker_ttl"],
         grace=fields["grace"],
         retention=fields["retention"],

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from duly.domain.instants import SECOND
-from duly.ports.handlers import Attempt, ExecutorKind, Failure, PythonCall
+from duly.ports.endings import Failure
+from duly.ports.handlers import Attempt, ExecutorKind, PythonCall
 
 
 def describe(attempt: Attempt) -> dict[str, Any]:

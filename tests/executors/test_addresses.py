@@ -5,7 +5,7 @@ from ipaddress import ip_address
 import pytest
 
 from duly.executors.addresses import check_addresses, check_url, is_global, parse_allow
-from duly.ports.handlers import Failure
+from duly.ports.endings import Failure
 
 # What can be known without asking DNS. Every one over https and with http allowed, so the scheme is not what refuses it.
 REFUSED = [

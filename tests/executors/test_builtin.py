@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from duly.executors.builtin import builtin_handlers
-from duly.ports.handlers import Failure
+from duly.ports.endings import Failure
 from tests.executors.attempts import python
 
 HANDLERS = {handler.name: handler for handler in builtin_handlers()}

@@ -16,7 +16,8 @@ import pytest
 from duly.domain.ids import execution_text
 from duly.domain.instants import HOUR, SECOND
 from duly.executors.http import http_handler, is_own, retry_after
-from duly.ports.handlers import Attempt, Failure, Handler
+from duly.ports.endings import Failure
+from duly.ports.handlers import Attempt, Handler
 from tests.executors.attempts import NOW, http
 from tests.executors.servers import answer, serve
 

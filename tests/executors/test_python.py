@@ -18,7 +18,8 @@ import pytest
 from duly.executors.output import MOST_LINES
 from duly.executors.processes import ProcessPool
 from duly.executors.python import python_handlers
-from duly.ports.handlers import Attempt, ExecutorKind, Failure, Handler, PythonCall
+from duly.ports.endings import Died, Failure
+from duly.ports.handlers import Attempt, ExecutorKind, Handler, PythonCall
 from tests.executors.attempts import NOW, python
 from tests.executors.sample_app import app
 
@@ -217,15 +218,16 @@ async def test_a_handler_that_the_child_does_not_know_is_named(pool: ProcessPool
 async def test_a_child_that_exits_fails_alone(pool: ProcessPool) -> None:
     before = (await pool.run("describe", python("describe")))["pid"]
 
-    failure = await failure_of(pool, "exits", payload=7)
+    with pytest.raises(Died) as died:
+        await pool.run("exits", python("exits", payload=7))
 
-    assert (failure.type, str(failure), failure.retry) == ("ProcessDied", "The child process exited with status 7.", True)
-    assert failure.detail == "last words\n"
+    assert (str(died.value), died.value.detail) == ("The child process exited with status 7.", "last words\n")
     assert (await pool.run("describe", python("describe")))["pid"] != before
 
 
 async def test_a_child_that_crashes_names_the_signal(pool: ProcessPool) -> None:
-    assert str(await failure_of(pool, "aborts")) == "The child process was killed by signal 6 (SIGABRT)."
+    with pytest.raises(Died, match=r"The child process was killed by signal 6 \(SIGABRT\)\."):
+        await pool.run("aborts", python("aborts"))
 
 
 async def test_a_child_that_died_while_idle_is_replaced_before_it_costs_an_attempt(pool: ProcessPool) -> None:

@@ -16,7 +16,8 @@ import pytest
 from duly.domain.ids import execution_text
 from duly.executors.output import MOST_LINES
 from duly.executors.shell import shell_handler
-from duly.ports.handlers import Attempt, Failure, Handler
+from duly.ports.endings import Failure
+from duly.ports.handlers import Attempt, Handler
 from tests.executors.attempts import DUE, shell
 
 ENVIRONMENT = {"PATH": os.defpath, "LANG": "C.UTF-8"}

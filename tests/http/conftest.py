@@ -58,12 +58,19 @@ class NotedHints:
     clock: HandClock
     routes: list[int] = field(default_factory=list)
     due: list[Instant] = field(default_factory=list)
+    cancels: int = 0
 
     async def announce(self, routes: Sequence[int]) -> None:
         self.routes.extend(routes)
 
     async def announce_due(self, at: Instant) -> None:
         self.due.append(at)
+
+    async def announce_cancel(self) -> None:
+        self.cancels += 1
+
+    async def wait_cancel(self, timeout: float) -> bool:
+        return False
 
     async def wait_ready(self, timeout: float) -> bool:
         await asyncio.sleep(0)

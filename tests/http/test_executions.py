@@ -113,6 +113,7 @@ async def test_a_waiting_execution_is_cancelled_at_once_and_a_running_one_soon(b
     assert (at_once.status_code, at_once.json()["state"]) == (200, "CANCELLED")
     assert (twice.status_code, twice.json()["state"]) == (200, "CANCELLED")
     assert (soon.status_code, soon.json()["state"]) == (202, "RUNNING")
+    assert bench.hints.cancels == 1
     assert soon.json()["cancelAskedAt"] is not None
     assert (late.status_code, late.json()["code"]) == (409, "DULY-E211")
 

@@ -96,7 +96,15 @@ class World:
         heartbeat = Heartbeat(number, self.clock, life, self.clock.boottime())
         chosen = WorkerSettings(name="w", look_for_routes_every=-1, look_for_work_every=-1, **settings)
         return Worker(
-            chosen, heartbeat, self.store.ready, self.store.outcomes, self.store.definitions, self.registry, self.clock, self.entropy
+            chosen,
+            heartbeat,
+            self.store.ready,
+            self.store.outcomes,
+            self.store.definitions,
+            self.store.checkpoints,
+            self.registry,
+            self.clock,
+            self.entropy,
         )
 
 

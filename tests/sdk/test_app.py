@@ -16,7 +16,8 @@ from duly import App, Context, Invalid, Retry, current
 from duly.domain.job import JobType, Priority
 from duly.domain.lifecycle import JobState, State
 from duly.domain.retry import Backoff
-from duly.ports.handlers import ExecutorKind, Failure
+from duly.ports.endings import Failure
+from duly.ports.handlers import ExecutorKind
 from duly.ports.store import ExecutionFilter
 from duly.sdk.app import ARCHIVED
 from tests.executors.attempts import python as attempt_of

@@ -123,7 +123,7 @@ def _dev(arguments: Arguments) -> int:
 def _words(arguments: Arguments) -> list[str]:
     """The same words for `duly up`, with what suits a developer where nothing was said."""
     words = [arguments.app] if arguments.app else []
-    for name in ("pool", "slots", "processes", "host", "port", "store", "home"):
+    for name in ("pool", "slots", "children", "host", "port", "store", "home"):
         value = getattr(arguments, name)
         if value is not None:
             words += [f"--{name}", str(value)]

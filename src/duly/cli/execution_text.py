@@ -8,7 +8,7 @@ import msgspec
 
 from duly.cli import output
 from duly.cli.output import Column
-from duly.wire.executions import ExecutionView, StateName
+from duly.wire.executions import CheckpointView, ExecutionView, StateName
 
 # Below this nobody calls it late.
 TOLERATED_MS = 1000
@@ -52,6 +52,22 @@ def lateness(execution: ExecutionView) -> str:
     return "–" if execution.lateness_ms is None else output.span(execution.lateness_ms * 1000)
 
 
+def progress_text(progress: Any) -> str | None:
+    """How far it is: `30 of 200 (15 %)  reading`."""
+    if not isinstance(progress, dict) or "done" not in progress:
+        return None if progress is None else _compact(progress)
+    done, total, message = progress["done"], progress.get("total"), progress.get("message")
+    text = f"{done:g}" if total is None else f"{done:g} of {total:g}"
+    if total:
+        text += f" ({100 * done / total:.0f} %)"
+    return f"{text}  {message}" if message else text
+
+
+def checkpoint_text(checkpoint: CheckpointView) -> str:
+    """Which one, and when it was saved."""
+    return f"no. {checkpoint.number}, saved {output.relative(checkpoint.saved_at)}"
+
+
 def fields(execution: ExecutionView) -> list[tuple[str, str | None]]:
     """All of it, for `run show`."""
     late = execution.lateness_ms
@@ -67,6 +83,8 @@ def fields(execution: ExecutionView) -> list[tuple[str, str | None]]:
         ("finished", output.moment(execution.finished_at)),
         ("attempt", f"{execution.attempt}/{execution.max_attempts}"),
         ("worker", execution.worker_id),
+        ("progress", progress_text(execution.progress)),
+        ("checkpoint", None if execution.checkpoint is None else checkpoint_text(execution.checkpoint)),
         ("payload", None if execution.payload is None else _compact(execution.payload)),
         ("result", None if execution.result is None else _compact(execution.result)),
         ("error", error_text(execution.error)),

@@ -140,6 +140,9 @@ def _configure_create(parser: Parser) -> None:
     parser.add_argument("--payload", metavar="JSON", help="what the handler gets; @file reads a file, - standard input")
     parser.add_argument("--retry", metavar="N", type=count, help="how many attempts at most (3)")
     parser.add_argument("--timeout", metavar="TIME", help="how long an attempt may take, such as 10m")
+    parser.add_argument("--execution-timeout", metavar="TIME", help="how long all attempts together may take, from its due time on")
+    parser.add_argument("--heartbeat-timeout", metavar="TIME", help="how long its handler may be silent")
+    parser.add_argument("--stop-grace", metavar="TIME", help="how long it may take to stop when it is asked (10s)")
     parser.add_argument("--overlap", metavar="POLICY", help="when the previous run still runs: skip, queue_one, queue_all or allow")
     parser.add_argument("--description", metavar="TEXT")
     remote_options(parser)
@@ -172,7 +175,10 @@ def _job_of(arguments: Arguments) -> dict[str, Any]:
         "intervalSec": None if arguments.every is None else seconds_of(arguments.every, "--every"),
         "runAt": None if arguments.at is None else moment_of(arguments.at, "--at"),
         "delaySec": None if arguments.delay is None else seconds_of(arguments.delay, "--in"),
-        "timeoutSec": None if arguments.timeout is None else seconds_of(arguments.timeout, "--timeout"),
+        "timeoutSec": _seconds(arguments, "timeout"),
+        "executionTimeoutSec": _seconds(arguments, "execution_timeout"),
+        "heartbeatTimeoutSec": _seconds(arguments, "heartbeat_timeout"),
+        "stopGraceSec": _seconds(arguments, "stop_grace"),
         "overlap": arguments.overlap,
         "description": arguments.description,
         "retryPolicy": None if arguments.retry is None else {**job.get("retryPolicy", {}), "maxAttempts": arguments.retry},
@@ -184,6 +190,11 @@ def _job_of(arguments: Arguments) -> dict[str, Any]:
     if target is not None:
         job["target"] = target
     return job
+
+
+def _seconds(arguments: Arguments, name: str) -> float | None:
+    text = getattr(arguments, name)
+    return None if text is None else seconds_of(text, f"--{name.replace('_', '-')}")
 
 
 def _target_of(arguments: Arguments, before: Any) -> dict[str, Any] | None:
@@ -223,7 +234,7 @@ def _fields(job: JobView) -> list[tuple[str, str | None]]:
         ("pool", job.target.pool + "".join(f", {key}={value}" if value else f", {key}" for key, value in job.target.requires.items())),
         ("payload", None if job.payload is None else msgspec.json.encode(job.payload).decode()),
         ("retry", f"{job.retry_policy.max_attempts} attempts, {job.retry_policy.backoff.lower()}"),
-        ("timeout", None if job.timeout_sec is None else output.span(round(job.timeout_sec * 1_000_000))),
+        ("timeout", _limits(job)),
         ("policies", f"overlap {job.overlap}, catch up {job.catch_up.policy}, priority {job.priority.lower()}"),
         ("about", job.description),
         ("source", job.source),
@@ -234,6 +245,12 @@ def _fields(job: JobView) -> list[tuple[str, str | None]]:
         latest = "\n".join(f"{situation(run)}  {output.relative(run.scheduled_at)}  {run.execution_id}" for run in job.latest_executions)
         shown += [("then", fires or None), ("latest", latest or "has not run yet")]
     return shown
+
+
+def _limits(job: JobView) -> str | None:
+    """Its time limits, those that it has."""
+    found = (("", job.timeout_sec), ("all attempts ", job.execution_timeout_sec), ("heartbeat ", job.heartbeat_timeout_sec))
+    return ", ".join(f"{name}{output.span(round(value * 1_000_000))}" for name, value in found if value is not None) or None
 
 
 _COLUMNS: list[Column[JobView]] = [

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+from argparse import SUPPRESS
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -54,7 +55,7 @@ def worker_options(parser: Parser) -> None:
     parser.add_argument("--pool", help="the pool to serve; DULY_POOL otherwise, or default")
     parser.add_argument("--label", metavar="K=V", action="append", help="a label to offer, such as region=eu or gpu; may be repeated")
     parser.add_argument("--slots", metavar="N", type=_whole, help="how many executions to run at once")
-    parser.add_argument("--processes", metavar="N", type=_whole, help='child processes for jobs with executor="process"; one per core')
+    parser.add_argument("--children", metavar="N", type=_whole, help='child processes for jobs with executor="process"; one per core')
     parser.add_argument("--allow-shell", dest="shell", action="store_true", help="run shell jobs of this pool; off unless it is asked for")
 
 
@@ -80,6 +81,11 @@ def _configure_api(parser: Parser) -> None:
 def _configure_worker(parser: Parser) -> None:
     parser.add_argument("--server", metavar="URL", help="work through this server's API, with a worker key in DULY_KEY; see below")
     worker_options(parser)
+    parser.add_argument(
+        "--processes", metavar="N", type=_whole, default=0, help="that many worker processes, started again when they die; 0: this one"
+    )
+    # For the processes of a supervisor: they die with it.
+    parser.add_argument("--parent", type=int, help=SUPPRESS)
     process_options(parser)
 
 
@@ -116,6 +122,16 @@ def _api(arguments: Arguments) -> int:
 def _worker(arguments: Arguments) -> int:
     if arguments.server and arguments.store:
         raise Invalid("DULY-E604", "--server and --store contradict one another.", hint="A worker has one way to its work.")
+    if arguments.processes:
+        from duly.cli import supervisor
+
+        # What is wrong with the settings is said once, here, and not by every process again and again.
+        journal.set_up(settings_of(arguments))
+        return supervisor.supervise(arguments.processes)
+    if arguments.parent is not None:
+        from duly.executors.parents import die_with
+
+        die_with(arguments.parent)
     return _serve(arguments, ("worker",))
 
 
@@ -133,7 +149,7 @@ def _roles(text: str) -> tuple[str, ...]:
 def settings_of(arguments: Arguments, app_store: str | None = None) -> config.Settings:
     """Flags over the application's own store over the environment over the defaults."""
     given = vars(arguments)
-    names = ("home", "host", "port", "pool", "slots", "processes", "log_level")
+    names = ("home", "host", "port", "pool", "slots", "children", "log_level")
     flags = {name: given.get(name) for name in names}
     flags["store"] = given.get("store") or app_store
     flags["url"] = given.get("server")
@@ -162,9 +178,12 @@ def _serve(arguments: Arguments, roles: Sequence[str]) -> int:
     settings = settings_of(arguments, None if app is None else app.store)
     journal.set_up(settings)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_run(settings, roles, app, reference, arguments.brief))
+        wants_restart = runner.run(_run(settings, roles, app, reference, arguments.brief))
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
+        if wants_restart:
+            # The same process with a fresh interpreter: threads that nothing can stop end with the old one.
+            os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 the words are our own
         # A handler in a thread that ignores its deadline would hold the interpreter's exit. Its execution was given
         # back, and the fence refuses whatever it still writes.
         os._exit(OK)
@@ -178,13 +197,13 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _run(settings: config.Settings, roles: Sequence[str], app: App | None, reference: str | None, brief: bool) -> None:
+async def _run(settings: config.Settings, roles: Sequence[str], app: App | None, reference: str | None, brief: bool) -> bool:
+    """Whether the process should be started again."""
     from duly import compose
     from duly.cli import welcome
 
     if tuple(roles) == ("worker",) and settings.is_remote:
-        await _run_remote(settings, app, reference, brief)
-        return
+        return await _run_remote(settings, app, reference, brief)
     node = await compose.open_node(settings)
     try:
         new_key = await compose.bootstrap_key(node) if "api" in roles else None
@@ -195,21 +214,24 @@ async def _run(settings: config.Settings, roles: Sequence[str], app: App | None,
         def started(service: Service) -> None:
             say(service, reference)
 
-        await compose.Service(node, roles, app, reference, new_key).run(stop, started)
+        service = compose.Service(node, roles, app, reference, new_key, may_restart=True)
+        await service.run(stop, started)
     finally:
         await node.close()
-    print("Stopped.", file=sys.stderr, flush=True)
+    print("Starting again." if service.wants_restart else "Stopped.", file=sys.stderr, flush=True)
+    return service.wants_restart
 
 
-async def _run_remote(settings: config.Settings, app: App | None, reference: str | None, brief: bool) -> None:
+async def _run_remote(settings: config.Settings, app: App | None, reference: str | None, brief: bool) -> bool:
     from duly import compose
     from duly.cli import welcome
 
-    service = compose.RemoteService(settings, app, reference)
+    service = compose.RemoteService(settings, app, reference, may_restart=True)
     stop = asyncio.Event()
     _stop_on_signals(stop, welcome.farewell(service.roles, settings))
     await service.run(stop, lambda started: welcome.say_remote(started, reference, brief=brief))
-    print("Stopped.", file=sys.stderr, flush=True)
+    print("Starting again." if service.wants_restart else "Stopped.", file=sys.stderr, flush=True)
+    return service.wants_restart
 
 
 def _stop_on_signals(stop: asyncio.Event, farewell: str) -> None:

@@ -73,6 +73,7 @@ _ALL = (
         "The problem names the argument. The handler's signature in the code says what it takes.",
     ),
     Code("DULY-E118", 422, "The declaration is wrong", "The message names the job and what to change in its decorator."),
+    Code("DULY-E130", 413, "The checkpoint is too large", "At most 256 KiB. Keep large data elsewhere and save a reference."),
     Code("DULY-E201", 404, "No such route", "See /v1/openapi.json for what there is."),
     Code("DULY-E202", 405, "Method not allowed", "The Allow header names the methods of this route."),
     Code("DULY-E204", 404, "No such job", "It does not exist in this key's tenant. `duly job list` shows those that do."),

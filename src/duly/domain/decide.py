@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from json import dumps
+from json import dumps, loads
 
 from duly.domain.catchup import plan_fires
 from duly.domain.execution import Advance, DueSchedule, Fire, Lost, Verdict
@@ -12,13 +12,17 @@ from duly.domain.ids import fire_id
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import SkipReason, State
-from duly.domain.retry import RetryPolicy, delay_before_retry
+from duly.domain.retry import RetryPolicy, bounded_wait, delay_before_retry
 from duly.domain.schedule import next_fire
 
 # An advance takes at most this many targets; the rest of a long outage follows in the next batches.
 TARGETS_PER_ADVANCE = 100
 # A lost attempt starts again soon, yet not in the same instant on the next worker.
 WAIT_AFTER_LOSS: Micros = SECOND
+# Attempts are numbered in a small integer. Who snoozes costs none, but is counted among them.
+MOST_CALLS = 32_000
+# The reason of an execution that is dead because its attempts together took too long.
+EXECUTION_TIMEOUT = "execution timeout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +90,64 @@ def fires(due: Sequence[DueSchedule], versions: Mapping[int, JobVersion], now: I
     return Firing(advances, made)
 
 
-def after_failure(policy: RetryPolicy, failures: int, now: Instant, chance: float, *, error: str, retry: bool = True) -> Verdict:
-    """What becomes of an execution whose attempt failed or timed out. `failures` does not count this attempt yet."""
-    if retry and failures + 1 < policy.max_attempts:
-        return Verdict(State.SCHEDULED, now + delay_before_retry(policy, failures + 1, chance), error)
-    return Verdict(State.DEAD, None, error)
+def after_failure(
+    policy: RetryPolicy,
+    failures: int,
+    now: Instant,
+    chance: float,
+    *,
+    error: str,
+    kinds: Collection[str] = (),
+    retry: bool = True,
+    wait: Micros | None = None,
+    deadline: Instant | None = None,
+) -> Verdict:
+    """What becomes of an execution whose attempt failed or timed out. `failures` does not count this attempt yet.
+
+    `kinds` are the names that the policy's rules look for; `wait` is what the handler itself asked for and replaces every other
+    wait. No retry is planned past `deadline`, the end of the time for all attempts together.
+    """
+    rule = policy.rule_for(kinds) if policy.rules and kinds else None
+    most = policy.max_attempts if rule is None or rule.max_attempts is None else rule.max_attempts
+    if not retry or (rule is not None and not rule.retry) or failures + 1 >= most:
+        return Verdict(State.DEAD, None, error)
+    if wait is not None:
+        wait = bounded_wait(wait)
+    elif rule is not None and rule.delay is not None:
+        wait = rule.delay
+    else:
+        wait = delay_before_retry(policy, failures + 1, chance)
+    if deadline is not None and now + wait >= deadline:
+        return Verdict(State.DEAD, None, dumps(loads(error) | {"reason": EXECUTION_TIMEOUT}))
+    return Verdict(State.SCHEDULED, now + wait, error)
 
 
-def after_loss(lost: Lost, policy: RetryPolicy, now: Instant) -> Verdict:
-    """What becomes of an execution whose worker is gone. Losses have their own budget: what kills its workers is quarantined."""
+def after_snooze(wait: Micros, attempt: int, now: Instant, deadline: Instant | None) -> Verdict:
+    """A handler that wants to be called again later costs no attempt; it cannot put itself off for ever, or past its deadline."""
+    retry_at = now + bounded_wait(wait)
+    if attempt >= MOST_CALLS:
+        return Verdict(State.DEAD, None, dumps({"type": "Snooze", "message": f"snoozed {MOST_CALLS:,} times"}))
+    if deadline is not None and retry_at >= deadline:
+        return Verdict(State.DEAD, None, execution_timeout("snoozed past its deadline"))
+    return Verdict(State.SCHEDULED, retry_at, None)
+
+
+def execution_timeout(message: str) -> str:
+    """The error of an execution whose attempts have used up their time together."""
+    return dumps({"type": "TimedOut", "message": message, "reason": EXECUTION_TIMEOUT})
+
+
+def after_loss(lost: Lost, policy: RetryPolicy, now: Instant, how: str | None = None) -> Verdict:
+    """What becomes of an execution whose worker is gone. Losses have their own budget: what kills its workers is quarantined.
+
+    `how` the process ended, where somebody saw it.
+    """
     if lost.cancelled:
         return Verdict(State.CANCELLED, None, dumps({"reason": "cancelled"}))
     losses = lost.losses + 1
     if losses >= policy.max_losses:
         times = "once" if losses == 1 else f"{losses} times"
-        return Verdict(State.DEAD, None, dumps({"type": "WorkerLost", "message": f"killed its worker {times}", "reason": "poison"}))
-    return Verdict(State.SCHEDULED, now + WAIT_AFTER_LOSS, dumps({"type": "WorkerLost", "message": "the worker that ran it is gone"}))
+        told = {"type": "WorkerLost", "message": f"killed its worker {times}", "reason": "poison"}
+        return Verdict(State.DEAD, None, dumps(told | ({"detail": how} if how else {})))
+    told = {"type": "WorkerLost", "message": "the process that ran it is gone" if how else "the worker that ran it is gone"}
+    return Verdict(State.SCHEDULED, now + WAIT_AFTER_LOSS, dumps(told | ({"detail": how} if how else {})))

@@ -25,6 +25,9 @@ POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}\Z")
 SHORTEST_INTERVAL: Micros = SECOND
 LONGEST_TIMEOUT: Micros = 7 * DAY
+LONGEST_EXECUTION: Micros = 366 * DAY
+LONGEST_STOP_GRACE: Micros = DAY
+LARGEST_BATCH = 1000
 
 SHELL_HANDLER = "duly.shell"
 HTTP_HANDLER = "duly.http"
@@ -112,6 +115,14 @@ class JobSpec:
     payload: str | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     timeout: Micros | None = None
+    # All attempts together, from the time it was due.
+    execution_timeout: Micros | None = None
+    # The longest silence of a handler that runs.
+    heartbeat_timeout: Micros | None = None
+    # How long a handler that was asked to stop may take before it is ended.
+    stop_grace: Micros = 10 * SECOND
+    # How many executions one call of a batch handler takes at most.
+    batch: int = 1
     priority: Priority = Priority.NORMAL
     overlap: Overlap = field(default_factory=Overlap)
     catch_up: CatchUp = field(default_factory=CatchUp)
@@ -246,3 +257,11 @@ def check_spec(spec: JobSpec) -> None:
         raise Invalid("DULY-E106", "at most 16 labels.", field="target.requires")
     if spec.timeout is not None and not 0 < spec.timeout <= LONGEST_TIMEOUT:
         raise Invalid("DULY-E106", "must be more than 0 and at most 7 days.", field="timeoutSec")
+    if spec.execution_timeout is not None and not 0 < spec.execution_timeout <= LONGEST_EXECUTION:
+        raise Invalid("DULY-E106", "must be more than 0 and at most 366 days.", field="executionTimeoutSec")
+    if spec.heartbeat_timeout is not None and not SECOND <= spec.heartbeat_timeout <= LONGEST_TIMEOUT:
+        raise Invalid("DULY-E106", "must be at least 1 second and at most 7 days.", field="heartbeatTimeoutSec")
+    if not 0 <= spec.stop_grace <= LONGEST_STOP_GRACE:
+        raise Invalid("DULY-E106", "must be between 0 and 1 day.", field="stopGraceSec")
+    if not 1 <= spec.batch <= LARGEST_BATCH:
+        raise Invalid("DULY-E106", f"must be between 1 and {LARGEST_BATCH}.", field="batch")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -9,6 +11,10 @@ from duly.domain.errors import Invalid
 from duly.domain.instants import DAY, SECOND, Micros
 
 MOST_ATTEMPTS = 1000
+MOST_RULES = 50
+# However long a handler asks to wait.
+LONGEST_WAIT: Micros = 30 * DAY
+ERROR_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 
 
 class Backoff(StrEnum):
@@ -17,6 +23,27 @@ class Backoff(StrEnum):
     EXPONENTIAL = "EXPONENTIAL"
     LINEAR = "LINEAR"
     FIXED = "FIXED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryRule:
+    """What one kind of error changes. `error` is the name of its class or of a base class, plain (`ValueError`) or qualified
+    (`requests.exceptions.Timeout`). None leaves a value as the policy has it."""
+
+    error: str
+    retry: bool = True
+    delay: Micros | None = None
+    max_attempts: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.error) > 200 or not ERROR_NAME.match(self.error):
+            raise _refuse("rules", f"{self.error[:40]!r} is not the name of an error")
+        if self.delay is not None and not 0 <= self.delay <= LONGEST_WAIT:
+            raise _refuse("rules", "delayMs must be between 0 and 30 days")
+        if self.max_attempts is not None and not 1 <= self.max_attempts <= MOST_ATTEMPTS:
+            raise _refuse("rules", f"maxAttempts must be between 1 and {MOST_ATTEMPTS}")
+        if not self.retry and (self.delay is not None or self.max_attempts is not None):
+            raise _refuse("rules", "an error that is not retried has no delayMs and no maxAttempts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +57,7 @@ class RetryPolicy:
     multiplier: float = 2.0
     jitter: float = 0.1
     max_losses: int = 3
+    rules: tuple[RetryRule, ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_attempts <= MOST_ATTEMPTS:
@@ -44,6 +72,17 @@ class RetryPolicy:
             raise _refuse("multiplier", "must be between 1 and 100")
         if not 0.0 <= self.jitter <= 1.0:
             raise _refuse("jitter", "must be between 0 and 1")
+        if len(self.rules) > MOST_RULES:
+            raise _refuse("rules", f"at most {MOST_RULES} rules")
+
+    def rule_for(self, kinds: Collection[str]) -> RetryRule | None:
+        """The first rule that names one of these: the names of an error's class and of its base classes."""
+        return next((rule for rule in self.rules if rule.error in kinds), None)
+
+
+def bounded_wait(wait: Micros) -> Micros:
+    """A wait that somebody asked for: never negative, at most 30 days."""
+    return min(max(wait, 0), LONGEST_WAIT)
 
 
 def delay_before_retry(policy: RetryPolicy, failures: int, chance: float) -> Micros:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-from duly.ports.handlers import Failure
+from duly.ports.endings import Failure
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network

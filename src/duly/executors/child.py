@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import importlib
 import inspect
 import io
@@ -22,29 +21,51 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
+from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
 import msgspec
 
-from duly.executors.messages import LONGEST_MESSAGE, Broken, Hello, Log, Raised, Reply, Request, Returned, Run
-from duly.ports.handlers import Attempt, CallSource, Failure, PythonCall
+from duly.executors.messages import (
+    LONGEST_MESSAGE,
+    Beat,
+    Broken,
+    Hello,
+    Keep,
+    Kept,
+    Log,
+    Progress,
+    Raised,
+    Reply,
+    Request,
+    Returned,
+    Run,
+    Stop,
+)
+from duly.executors.parents import die_with
+from duly.ports import handlers
+from duly.ports.endings import Discard, Failure, LeaseLost, Snooze, kinds_of
+from duly.ports.handlers import Attempt, CallSource, PythonCall
 
-PR_SET_PDEATHSIG = 1
 LONGEST_DETAIL = 64 << 10
+# Seconds between two signs of life.
+TELL_EVERY = 0.2
 
 _decoder: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
 
 
 def main(reference: str, fd: int, parent: int) -> None:
     """Serve until the worker closes the socket or sends SIGTERM."""
-    _die_with(parent)
+    die_with(parent)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
-    channel = _Channel(fd)
     stop = _Stop()
+    channel = _Channel(fd, stop)
     try:
         _serve(reference, channel, stop)
     except _Terminated:
@@ -62,23 +83,22 @@ def load_calls(reference: str) -> Mapping[str, PythonCall]:
 
 def _serve(reference: str, channel: _Channel, stop: _Stop) -> None:
     calls: Mapping[str, PythonCall] = {}
-    while (message := channel.receive()) is not None:
-        match message:
-            case Hello():
-                sys.path[:] = message.path
-                try:
-                    calls = load_calls(reference)
-                except (Exception, SystemExit) as exc:
-                    channel.send(Broken(f"{type(exc).__name__}: {exc}", _traceback(exc)))
-                    return
-            case Run():
-                reply = _run(calls, message, channel, stop)
-                for stream in (sys.stdout, sys.stderr):
-                    with contextlib.suppress(Exception):
-                        stream.flush()
-                if stop.asked:
-                    return
-                channel.send(reply)
+    while (message := channel.requests.get()) is not None:
+        if isinstance(message, Hello):
+            sys.path[:] = message.path
+            try:
+                calls = load_calls(reference)
+            except (Exception, SystemExit) as exc:
+                channel.send(Broken(f"{type(exc).__name__}: {exc}", _traceback(exc)))
+                return
+            continue
+        reply = _run(calls, message, channel, stop)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        if stop.is_terminated:
+            return
+        channel.send(reply)
 
 
 def _run(calls: Mapping[str, PythonCall], request: Run, channel: _Channel, stop: _Stop) -> Reply:
@@ -90,19 +110,28 @@ def _run(calls: Mapping[str, PythonCall], request: Run, channel: _Channel, stop:
         with stop.during(attempt):
             result = call.call(attempt)
             if inspect.isawaitable(result):
-                result = asyncio.run(_await(result, stop))
+                result = asyncio.run(_await(result, attempt, stop))
         return Returned(result)
+    except Snooze as exc:
+        return Raised("Snooze", str(exc), snooze=exc.wait)
+    except Discard as exc:
+        return Raised("Discard", str(exc), discard=True)
     except Failure as exc:
-        return Raised(exc.type, str(exc), exc.retry, exc.retry_after, exc.detail if exc.detail is not None else _traceback(exc))
+        detail = exc.detail if exc.detail is not None else _traceback(exc)
+        return Raised(exc.type, str(exc), exc.retry, exc.retry_after, detail, kinds_of(exc))
     except (Exception, SystemExit, KeyboardInterrupt, asyncio.CancelledError) as exc:
-        return Raised(type(exc).__name__, str(exc), detail=_traceback(exc))
+        return Raised(type(exc).__name__, str(exc), detail=_traceback(exc), kinds=kinds_of(exc))
+    finally:
+        attempt.tell_last()
 
 
-async def _await(result: Awaitable[Any], stop: _Stop) -> Any:
+async def _await(result: Awaitable[Any], attempt: Attempt, stop: _Stop) -> Any:
     task = asyncio.current_task()
     loop = asyncio.get_running_loop()
     assert task is not None
     stop.interrupt = lambda: loop.call_soon_threadsafe(task.cancel)
+    if attempt.cancelled:
+        task.cancel()
     return await result
 
 
@@ -111,10 +140,11 @@ class _Terminated(BaseException):
 
 
 class _Stop:
-    """What SIGTERM does: an async handler is cancelled, a plain one is interrupted, an idle child ends."""
+    """How an attempt is stopped. Asked: its token is set, and an async handler is cancelled. By SIGTERM: a plain handler is
+    interrupted as well, and the child ends."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.is_terminated = False
         self.interrupt: Callable[[], object] | None = None
         self._attempt: Attempt | None = None
         signal.signal(signal.SIGTERM, self._on_signal)
@@ -127,8 +157,18 @@ class _Stop:
         finally:
             self._attempt = self.interrupt = None
 
+    def ask(self) -> None:
+        """The worker asks the attempt in progress to stop."""
+        attempt, interrupt = self._attempt, self.interrupt
+        if attempt is not None:
+            attempt.cancelled = True
+        if interrupt is not None:
+            # The handler may have ended a moment ago, and its loop with it.
+            with contextlib.suppress(RuntimeError):
+                interrupt()
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
+        self.is_terminated = True
         if self._attempt is not None:
             self._attempt.cancelled = True
         if self.interrupt is None:
@@ -137,18 +177,47 @@ class _Stop:
 
 
 class _Channel:
-    """The socket to the worker: blocking, one JSON document per line."""
+    """The socket to the worker, one JSON document per line. A thread reads it, so that a handler can be asked to stop while it runs."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, stop: _Stop) -> None:
         # A program that the handler starts must not hold the socket open.
         os.set_inheritable(fd, False)
         self._socket = socket.socket(fileno=fd)
-        self._lines = self._socket.makefile("rb")
         self._lock = threading.Lock()
+        self._stop = stop
+        self._unanswered: deque[Future[None]] = deque()
+        self.requests: SimpleQueue[Hello | Run | None] = SimpleQueue()
+        threading.Thread(target=self._read, name="duly-channel", daemon=True).start()
 
-    def receive(self) -> Request | None:
-        line = self._lines.readline()
-        return _decoder.decode(line) if line.endswith(b"\n") else None
+    def _read(self) -> None:
+        with self._socket.makefile("rb") as lines:
+            for line in lines:
+                if not line.endswith(b"\n"):
+                    break
+                message = _decoder.decode(line)
+                match message:
+                    case Stop():
+                        self._stop.ask()
+                    case Kept():
+                        self._answer(message.refused)
+                    case _:
+                        self.requests.put(message)
+        self.requests.put(None)
+
+    def keep(self, attempt: Attempt, data: str) -> Future[None]:
+        """Have a checkpoint kept by the worker. Answers come in the order of the questions."""
+        future: Future[None] = Future()
+        with self._lock:
+            self._unanswered.append(future)
+            self._socket.sendall(msgspec.json.encode(Keep(data)) + b"\n")
+        return future
+
+    def _answer(self, refused: str | None) -> None:
+        future = self._unanswered.popleft()
+        if refused is None:
+            future.set_result(None)
+        else:
+            future.set_exception(LeaseLost(refused))
 
     def send(self, message: Reply) -> None:
         try:
@@ -166,9 +235,7 @@ class _Channel:
 
 
 class _ChildAttempt(Attempt):
-    """An attempt whose log lines go to the worker as they come."""
-
-    __slots__ = ("_channel",)
+    """An attempt whose log lines, beats and checkpoints go to the worker as they come; beats and progress not more often than useful."""
 
     def __init__(self, request: Run, channel: _Channel) -> None:
         # The worker's clock is corrected to the store's; what it said, plus the time since, is closer than this host's own.
@@ -183,13 +250,48 @@ class _ChildAttempt(Attempt):
             request.payload,
             lambda: offset + time.monotonic_ns() // 1000,
             request.worker_name,
+            keeper=self._keep,
         )
         self.started_at = request.started_at
         self.deadline = request.deadline
+        self.kept = handlers.Kept(request.number, request.checkpoint) if request.number else None
         self._channel = channel
+        self._told_at = -TELL_EVERY
 
     def log(self, level: str, message: str, fields: dict[str, Any]) -> None:
         self._channel.send(Log(level, message, fields))
+
+    def beat(self) -> None:
+        if self._may_tell():
+            self._channel.send(Beat())
+
+    def tell(self, progress: str) -> None:
+        self.progress = progress
+        if self._may_tell():
+            self.tell_last()
+
+    def tell_last(self) -> None:
+        """Send the progress that has not been sent."""
+        if self.progress is not None:
+            self._channel.send(Progress(self.progress))
+            self.progress = None
+
+    def _may_tell(self) -> bool:
+        now = time.monotonic()
+        if now - self._told_at < TELL_EVERY:
+            return False
+        self._told_at = now
+        return True
+
+    def _keep(self, attempt: Attempt, data: str) -> Future[None]:
+        future = self._channel.keep(attempt, data)
+
+        def remember(done: Future[None]) -> None:
+            if done.exception() is None:
+                self.kept = handlers.Kept((0 if self.kept is None else self.kept.number) + 1, data)
+
+        future.add_done_callback(remember)
+        return future
 
 
 def _traceback(exc: BaseException) -> str:
@@ -198,14 +300,6 @@ def _traceback(exc: BaseException) -> str:
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next
     return "".join(traceback.format_exception(type(exc), exc, frames))[-LONGEST_DETAIL:]
-
-
-def _die_with(parent: int) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    # The worker may have gone before the line above.
-    if os.getppid() != parent:
-        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -51,8 +51,8 @@ class ProcessGroup:
             self._on_exit()
         return self.exited.is_set()
 
-    async def stop(self, grace: float) -> int:
-        """SIGTERM to the group, SIGKILL to what is left after the grace. Returns when the leader is reaped.
+    async def stop(self, grace: float | None) -> int:
+        """SIGTERM to the group, SIGKILL to what is left after the grace (None: never by itself). Returns when the leader is reaped.
 
         A second cancellation of the caller cuts the grace short and no more: the group is always gone afterwards.
         """
@@ -63,7 +63,7 @@ class ProcessGroup:
         """When the leader has ended or is about to: what it left behind may print for at most the grace, then all are killed."""
         return await _to_the_end(self._end(grace), self)
 
-    async def _end(self, grace: float) -> int:
+    async def _end(self, grace: float | None) -> int:
         if self._process.returncode is not None:
             return self._process.returncode
         try:

@@ -24,7 +24,8 @@ from duly.executors.addresses import Address, AllowList, Url, check_addresses, c
 from duly.executors.exchange import LONGEST_LINE, Answer, MalformedAnswer, read_answer, request_head
 from duly.executors.output import TAIL, clean_text
 from duly.executors.payload import payload_json
-from duly.ports.handlers import Attempt, Failure, Handler
+from duly.ports.endings import Failure
+from duly.ports.handlers import Attempt, Handler
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 

@@ -34,6 +34,18 @@ class Run(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
     payload: Any
     worker_name: str
     now: Instant
+    number: int = 0
+    checkpoint: str | None = None
+
+
+class Stop(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
+    """To a child: the attempt in progress is asked to stop."""
+
+
+class Kept(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
+    """To a child: its oldest unanswered checkpoint is committed, or was refused."""
+
+    refused: str | None = None
 
 
 class Log(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
@@ -44,6 +56,22 @@ class Log(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
     fields: dict[str, Any]
 
 
+class Beat(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
+    """From a child: the handler is alive."""
+
+
+class Progress(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
+    """From a child: how far the handler is, as JSON text."""
+
+    progress: str
+
+
+class Keep(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
+    """From a child: a checkpoint, as JSON text; the handler waits for Kept."""
+
+    data: str
+
+
 class Returned(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
     """From a child: the handler's result. The child is free for the next attempt."""
 
@@ -51,13 +79,19 @@ class Returned(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
 
 
 class Raised(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
-    """From a child: the handler failed, as text. The child is free for the next attempt."""
+    """From a child: the handler failed, as text. The child is free for the next attempt.
+
+    `snooze` and `discard` are no failures: it wants to be called again later, or not at all.
+    """
 
     type: str
     message: str
     retry: bool = True
     retry_after: Micros | None = None
     detail: str | None = None
+    kinds: tuple[str, ...] = ()
+    snooze: Micros | None = None
+    discard: bool = False
 
 
 class Broken(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
@@ -67,5 +101,5 @@ class Broken(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
     detail: str
 
 
-Request = Hello | Run
-Reply = Log | Returned | Raised | Broken
+Request = Hello | Run | Stop | Kept
+Reply = Log | Beat | Progress | Keep | Returned | Raised | Broken

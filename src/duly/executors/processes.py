@@ -13,15 +13,33 @@ import os
 import socket
 import subprocess
 import sys
+from concurrent.futures import Future
 from typing import Any, assert_never
 
 import msgspec
 
+from duly.domain.instants import SECOND
 from duly.executors.groups import ProcessGroup, describe_exit
 from duly.executors.guard import Guard
-from duly.executors.messages import LONGEST_MESSAGE, Broken, Hello, Log, Raised, Reply, Request, Returned, Run
+from duly.executors.messages import (
+    LONGEST_MESSAGE,
+    Beat,
+    Broken,
+    Hello,
+    Keep,
+    Kept,
+    Log,
+    Progress,
+    Raised,
+    Reply,
+    Request,
+    Returned,
+    Run,
+    Stop,
+)
 from duly.executors.output import Budget, Lines, OutputPipe, open_pipe
-from duly.ports.handlers import Attempt, Failure
+from duly.ports.endings import Died, Discard, Failure, Snooze
+from duly.ports.handlers import Attempt
 
 # How long a child that hung up may take to die before it is killed.
 LAST_WORDS = 1.0
@@ -44,8 +62,9 @@ class ProcessPool:
     async def run(self, handler: str, attempt: Attempt) -> Any:
         """Run one attempt in a child and return its result.
 
-        A child that dies fails this attempt only. When the caller is cancelled the child is stopped: SIGTERM to its
-        group, SIGKILL after the grace; the next attempt gets a new one.
+        A child that dies takes this attempt with it and nothing else: raises Died. When the attempt is asked to stop (the caller is
+        cancelled, and the attempt says why), the child is told and waited for; when the caller is cancelled again it is killed.
+        Cancelled without a reason it is stopped: SIGTERM to its group, SIGKILL after the grace. The next attempt gets a new one.
         """
         async with self._places:
             child = await self._take()
@@ -132,10 +151,10 @@ class _Child:
         except (ConnectionError, asyncio.IncompleteReadError):
             # It closed the socket: it is dead or dying, and the kernel may still be writing its core.
             status = await self._group.finish(LAST_WORDS)
-            raise Failure(f"The child process {describe_exit(status)}.", type="ProcessDied", detail=lines[1].tail or None) from None
+            raise Died(f"The child process {describe_exit(status)}.", lines[1].tail or None) from None
         except BaseException:
             if not self.is_free:
-                await self.stop(grace)
+                await self.stop(grace if attempt.stop is None else 0)
             raise
         finally:
             # What was printed before the reply, or before the end, is in the pipe by now and belongs to this attempt.
@@ -153,19 +172,32 @@ class _Child:
     async def _converse(self, handler: str, attempt: Attempt) -> Any:
         self._send(_request(handler, attempt))
         await self._writer.drain()
+        is_asked = False
         while True:
-            message = _decoder.decode(await self._reader.readuntil(b"\n"))
+            try:
+                line = await self._reader.readuntil(b"\n")
+            except asyncio.CancelledError:
+                if attempt.stop is None or is_asked:
+                    raise
+                is_asked = True
+                self._send(Stop())
+                continue
+            message = _decoder.decode(line)
             match message:
                 case Log():
                     attempt.log(message.level, message.message, message.fields)
+                case Beat():
+                    attempt.beat()
+                case Progress():
+                    attempt.tell(message.progress)
+                case Keep():
+                    self._keep(attempt, message.data)
                 case Returned():
                     self.is_free = True
                     return message.result
                 case Raised():
                     self.is_free = True
-                    raise Failure(
-                        message.message, type=message.type, retry=message.retry, retry_after=message.retry_after, detail=message.detail
-                    )
+                    raise _raised(message)
                 case Broken():
                     raise Failure(
                         f"The application could not be imported in a child process: {message.message}",
@@ -174,6 +206,18 @@ class _Child:
                     )
                 case _:
                     assert_never(message)
+
+    def _keep(self, attempt: Attempt, data: str) -> None:
+        """Have a checkpoint kept, and tell the child when it is; meanwhile it may log, and be asked to stop."""
+        loop = asyncio.get_running_loop()
+
+        def answer(future: Future[None]) -> None:
+            error = None if future.cancelled() else future.exception()
+            refused = "the worker stops" if future.cancelled() else None if error is None else str(error)
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._send, Kept(refused))
+
+        attempt.keep(data).add_done_callback(answer)
 
     def _send(self, message: Request) -> None:
         with contextlib.suppress(ConnectionError):
@@ -207,6 +251,24 @@ def _request(handler: str, attempt: Attempt) -> Run:
         payload=attempt.payload,
         worker_name=attempt.worker_name,
         now=attempt.clock(),
+        number=0 if attempt.kept is None else attempt.kept.number,
+        checkpoint=None if attempt.kept is None else attempt.kept.data,
+    )
+
+
+def _raised(message: Raised) -> Exception:
+    """What the handler raised, as far as it can leave its process."""
+    if message.snooze is not None:
+        return Snooze(message.snooze / SECOND)
+    if message.discard:
+        return Discard(message.message)
+    return Failure(
+        message.message,
+        type=message.type,
+        retry=message.retry,
+        retry_after=message.retry_after,
+        detail=message.detail,
+        kinds=message.kinds,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, assert_never
 
@@ -28,37 +28,63 @@ def python_handlers(calls: Mapping[str, PythonCall], *, threads: int, processes:
         match call.kind:
             case ExecutorKind.LOOP:
                 # The function itself: one that ends at its first step is driven without a task.
-                handlers.append(Handler(name, call.call))
+                handlers.append(_handler(call, call.call))
             case ExecutorKind.THREAD:
                 assert pool is not None
-                handlers.append(Handler(name, _in_thread(call, pool), _close_threads(pool)))
+                handlers.append(_handler(call, _in_thread(call, pool), _close_threads(pool)))
             case ExecutorKind.PROCESS:
                 if processes is None:
                     raise ValueError(f"{name} runs in a child process; give the worker an application reference, such as shop.jobs:app.")
-                handlers.append(Handler(name, _in_process(name, processes), processes.close))
+                handlers.append(Handler(name, _in_process(name, processes), processes.close, may_die=True))
             case _:
                 assert_never(call.kind)
     return handlers
 
 
-def _in_thread(call: PythonCall, pool: ThreadPoolExecutor) -> Callable[[Attempt], Coroutine[Any, Any, Any]]:
-    async def run(attempt: Attempt) -> Any:
+def _handler(
+    call: PythonCall, run: Callable[[Any], Coroutine[Any, Any, Any]], close: Callable[[], Awaitable[None]] | None = None
+) -> Handler:
+    if call.batch == 1:
+        return Handler(call.name, run, close)
+
+    async def run_one(attempt: Attempt) -> Any:
+        # A job that names a batch handler without a batch of its own.
+        results = await run([attempt])
+        if isinstance(results, list | tuple) and len(results) == 1:
+            if isinstance(results[0], BaseException):
+                raise results[0]
+            return results[0]
+        return results
+
+    return Handler(call.name, run_one, close, run_many=run, batch=call.batch)
+
+
+def _in_thread(call: PythonCall, pool: ThreadPoolExecutor) -> Callable[[Any], Coroutine[Any, Any, Any]]:
+    async def run(attempts: Attempt | Sequence[Attempt]) -> Any:
         context = contextvars.copy_context()
-        future = asyncio.get_running_loop().run_in_executor(pool, context.run, _call, call, attempt)
-        try:
-            return await future
-        except asyncio.CancelledError:
-            # Nothing can stop a thread. One that has not started never will; one that runs is told, and its writes are
-            # refused by the fence. Waiting for it would let a stuck function hold its worker.
-            attempt.cancelled = True
-            raise
+        work = pool.submit(context.run, _call, call, attempts)
+        members = [attempts] if isinstance(attempts, Attempt) else attempts
+        while True:
+            try:
+                return await asyncio.wrap_future(work)
+            except asyncio.CancelledError:
+                # Nothing can stop a thread. One that has not started never will; one that runs is told by its token. Whoever
+                # wants it stopped decides how long to wait: when its end was reported without it, or without asking, we leave it.
+                if work.cancelled():
+                    raise
+                if work.done():
+                    return work.result()
+                if all(attempt.over or attempt.stop is None for attempt in members):
+                    for attempt in members:
+                        attempt.cancelled = True
+                    raise
 
     return run
 
 
-def _call(call: PythonCall, attempt: Attempt) -> Any:
+def _call(call: PythonCall, attempts: Any) -> Any:
     try:
-        return call.call(attempt)
+        return call.call(attempts)
     except StopIteration as exc:
         # A future cannot carry it: it would leave the awaiting side waiting for ever.
         raise RuntimeError("the handler raised StopIteration") from exc

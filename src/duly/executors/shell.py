@@ -27,7 +27,8 @@ from duly.executors.groups import ProcessGroup, describe_exit
 from duly.executors.guard import Guard
 from duly.executors.output import Budget, Lines, open_pipe
 from duly.executors.payload import payload_json
-from duly.ports.handlers import Attempt, Failure, Handler
+from duly.ports.endings import Failure
+from duly.ports.handlers import Attempt, Handler
 
 PR_SET_NO_NEW_PRIVS = 38
 
@@ -38,7 +39,8 @@ SHORTAGES = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, e
 def shell_handler(*, grace: float = 5.0, environment: Mapping[str, str] | None = None, directory: str | None = None) -> Handler:
     """Run `target.shell` in `directory` with `environment` and the DULY_ variables of the attempt, and nothing else.
 
-    A cancelled command gets SIGTERM, its whole group; after `grace` seconds SIGKILL.
+    A command that is asked to stop gets SIGTERM, its whole group, and SIGKILL when it is asked again; one whose task is cancelled
+    without a reason gets SIGKILL after `grace` seconds.
     """
     shell = _Shell(grace, dict(environment or {}), directory)
     return Handler(SHELL_HANDLER, shell.run, shell.close)
@@ -68,7 +70,8 @@ class _Shell:
                     raise asyncio.CancelledError
                 await group.exited.wait()
             except asyncio.CancelledError:
-                await group.stop(self._grace)
+                # Asked to stop, it may take its time: whoever asked cancels again when the time is over, and that kills.
+                await group.stop(self._grace if attempt.stop is None else None)
                 raise
             status = await group.finish(self._grace)
         finally:

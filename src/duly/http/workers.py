@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,6 +13,7 @@ from duly.domain.errors import TooLarge
 from duly.domain.execution import LeaseId, LogLine, Saved, Stop, WorkerId
 from duly.domain.ids import ExecutionId, execution_text, idempotency_key, job_text, parse_execution_id, parse_worker_id
 from duly.domain.instants import SECOND, Instant, Micros
+from duly.domain.job import JobSpec
 from duly.domain.lifecycle import Outcome
 from duly.http.limits import LARGEST_BATCH, hung_up
 from duly.http.routing import Call, Reply, route
@@ -51,6 +53,8 @@ from duly.wire.workers import (
     ResultView,
     StopView,
 )
+
+T = TypeVar("T")
 
 # Who waits for work looks that often, whatever the hints say.
 LOOK_EVERY = 0.5
@@ -100,7 +104,16 @@ async def send_heartbeat(call: Call, worker_id: WorkerId, body: HeartbeatShape) 
     """Live on, and learn what was asked to stop"""
     workers = call.services.workers
     asked = _micros(body.ttl_sec)
+    heard = {parse_execution_id(text) for text in body.heard}
+
     stops = await workers.heartbeat(call.actor, worker_id, asked)
+    if body.wait_sec > 0 and not any(stop.id not in heard for stop in stops):
+
+        async def look() -> list[Stop] | None:
+            found = await workers.stops(worker_id)
+            return found if any(stop.id not in heard for stop in found) else None
+
+        stops = await _looked_for(call, body.wait_sec, look, workers.wait_stop) or stops
     return Reply(
         HeartbeatView(
             stop=[_stop_view(stop, call.services.clock.now()) for stop in stops],
@@ -132,23 +145,15 @@ async def drain_worker(call: Call, worker_id: WorkerId, body: DrainShape) -> Rep
 )
 async def lease_executions(call: Call, worker_id: WorkerId, body: LeaseShape) -> Reply:
     """Take executions to run: waits until some are ready, at most `waitSec`"""
-    workers, clock = call.services.workers, call.services.clock
-    until = clock.boottime() + round(body.wait_sec * SECOND)
-    # Whoever has hung up, or is about to be hung up on, is given nothing any more.
-    gone = [asyncio.ensure_future(hung_up(call.receive)), asyncio.ensure_future(call.closing.wait())]
-    try:
-        while True:
-            leased = await workers.lease(call.actor, worker_id, body.max, body.known)
-            if leased is not None:
-                return Reply(_lease_view(leased, definitions=body.definitions))
-            left = (until - clock.boottime()) / SECOND
-            if left <= 0 or any(task.done() for task in gone):
-                return Reply(None, status=204)
-            await _first(asyncio.ensure_future(workers.wait(min(left, LOOK_EVERY))), *gone)
-    finally:
-        for task in gone:
-            task.cancel()
-        await asyncio.gather(*gone, return_exceptions=True)
+    workers = call.services.workers
+
+    async def look() -> Leased | None:
+        return await workers.lease(call.actor, worker_id, body.max, body.known)
+
+    leased = await _looked_for(call, body.wait_sec, look, workers.wait)
+    if leased is None:
+        return Reply(None, status=204)
+    return Reply(_lease_view(leased, call.services.clock.now(), definitions=body.definitions))
 
 
 @route(
@@ -196,6 +201,7 @@ async def fail_execution(call: Call, execution_id: ExecutionId, body: FailShape)
         body,
         Outcome[body.outcome.name],
         error=_error(body.error),
+        kinds=_kinds(body),
         retry=body.retry,
         retry_after=_micros(body.retry_after_sec),
         took=_micros(body.took_sec),
@@ -256,7 +262,7 @@ async def _end(call: Call, id: ExecutionId, body: FencedShape, outcome: Outcome,
 # ---------------------------------------------------------------- translation
 
 
-def _lease_view(leased: Leased, *, definitions: bool) -> LeaseView:
+def _lease_view(leased: Leased, now: Instant, *, definitions: bool) -> LeaseView:
     claimed, versions = leased.claimed, leased.versions
     rows = zip(claimed.ids, claimed.attempts, claimed.failures, claimed.job_versions, claimed.due_ats, claimed.payloads, strict=True)
     executions: list[LeasedView] = []
@@ -277,7 +283,7 @@ def _lease_view(leased: Leased, *, definitions: bool) -> LeaseView:
                 failures=failures,
                 scheduled_at=shown(due_at) or "",
                 due_at=shown(due_at) or "",
-                timeout_sec=None if spec.timeout is None else spec.timeout / SECOND,
+                timeout_sec=_limit(spec, due_at, now),
                 payload=own if payload is None else payload,
                 idempotency_key=idempotency_key(version.tenant_name, spec.name, version.job_id, id, due_at),
                 losses=leased.losses.get(id, 0),
@@ -286,6 +292,14 @@ def _lease_view(leased: Leased, *, definitions: bool) -> LeaseView:
         )
     whole = {str(number): versions[number] for number in sorted(set(claimed.job_versions))} if definitions else None
     return LeaseView(lease_id=claimed.lease, executions=executions, definitions=whole)
+
+
+def _limit(spec: JobSpec, due_at: Instant, now: Instant) -> float | None:
+    """The attempt's own limit, or what is left for all attempts together, whichever ends first."""
+    limits = [] if spec.timeout is None else [spec.timeout]
+    if spec.execution_timeout is not None:
+        limits.append(max(due_at + spec.execution_timeout - now, 0))
+    return min(limits) / SECOND if limits else None
 
 
 def _checkpoint_view(saved: Saved | None) -> CheckpointView | None:
@@ -308,6 +322,7 @@ def _result(item: ResultShape) -> Report:
         outcome=Outcome[item.outcome.name],
         result=json_text(item.result, "result", LARGEST_RESULT),
         error=_error(item.error),
+        kinds=_kinds(item),
         retry=item.retry,
         retry_after=_micros(item.retry_after_sec),
         took=_micros(item.took_sec),
@@ -325,6 +340,13 @@ def _result_view(reported: Reported) -> ResultView:
 
 def _next(ended: Ended) -> str | None:
     return shown(ended.retry_at)
+
+
+def _kinds(shape: FailShape | ResultShape) -> tuple[str, ...]:
+    if shape.kinds or shape.error is None:
+        return tuple(shape.kinds)
+    kind = shape.error.get("type")
+    return (kind,) if isinstance(kind, str) else ()
 
 
 def _error(told: dict[str, Any] | None) -> str | None:
@@ -349,13 +371,32 @@ def _now(call: Call) -> str:
     return shown(call.services.clock.now()) or ""
 
 
-async def _first(mine: asyncio.Future[None], *others: asyncio.Future[Any]) -> None:
-    """Until the first of them is done. `mine` ends with it, the others go on."""
+async def _looked_for(
+    call: Call, seconds: float, look: Callable[[], Awaitable[T | None]], wait: Callable[[float], Awaitable[None]]
+) -> T | None:
+    """What `look` finds, at once or within the time; `wait` says when it may be worth another look.
+
+    Whoever has hung up, or is about to be hung up on, is not waited for any longer.
+    """
+    clock = call.services.clock
+    until = clock.boottime() + round(seconds * SECOND)
+    gone = [asyncio.ensure_future(hung_up(call.receive)), asyncio.ensure_future(call.closing.wait())]
     try:
-        await asyncio.wait({mine, *others}, return_when=asyncio.FIRST_COMPLETED)
+        while True:
+            found = await look()
+            left = (until - clock.boottime()) / SECOND
+            if found is not None or left <= 0 or any(task.done() for task in gone):
+                return found
+            waiting = asyncio.ensure_future(wait(min(left, LOOK_EVERY)))
+            try:
+                await asyncio.wait({waiting, *gone}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                waiting.cancel()
+                await asyncio.gather(waiting, return_exceptions=True)
     finally:
-        mine.cancel()
-        await asyncio.gather(mine, return_exceptions=True)
+        for task in gone:
+            task.cancel()
+        await asyncio.gather(*gone, return_exceptions=True)
 
 
 ROUTES = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from duly.domain.execution import Finished, LeaseId, WorkerId
+from duly.domain.execution import Finished, LeaseId, Stop, WorkerId
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import Instant
 from duly.domain.lifecycle import Outcome, State
@@ -50,11 +50,14 @@ class Desk(Protocol):
     async def members(self, worker: WorkerId, held: Sequence[Held]) -> dict[Held, Member]:
         """Those of `held` that run under a lease of this worker at this moment."""
 
+    async def stops(self, worker: WorkerId) -> list[Stop]:
+        """What of the worker's was asked to stop, as `Liveness.renew` answers it, without renewing anything."""
+
     async def settle(self, worker: WorkerId, finished: Sequence[Finished], held: Sequence[Held], now: Instant) -> dict[Held, Ended]:
         """Record ends of attempts as `Outcomes.finish` does, and answer how each of `held` has ended under its lease.
 
         An attempt ends once: of two ends that are reported side by side one is written, and both callers are told which.
-        What is left out has not ended under that lease of this worker: it was taken away, or never was.
+        One that was taken away has ended as WORKER_LOST. What is left out was never under that lease of this worker.
         """
 
     async def touched(self, worker: WorkerId, ids: Sequence[ExecutionId]) -> set[ExecutionId]:

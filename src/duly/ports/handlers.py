@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from asyncio import Lock
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import StrEnum
 from json import dumps
@@ -11,35 +13,48 @@ from typing import Any, Protocol
 
 from duly.domain.execution import LeaseId, LogLine
 from duly.domain.ids import ExecutionId, idempotency_key
-from duly.domain.instants import Instant, Micros
+from duly.domain.instants import Instant
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import Outcome
+
+Keeper = Callable[["Attempt", str], "Future[None]"]
 
 MOST_LOG_LINES = 10_000
 LONGEST_LOG_LINE = 16_384
 
 
-class Attempt:
-    """One attempt in progress, as executors and handlers see it. Mutable, and one per attempt: kept small."""
+class Kept:
+    """The last checkpoint of an execution: its number over all attempts, and its data as JSON."""
 
-    __slots__ = (
-        "attempt",
-        "cancelled",
-        "clock",
-        "deadline",
-        "due_at",
-        "failures",
-        "fence",
-        "holds_place",
-        "id",
-        "logs",
-        "logs_sent",
-        "payload",
-        "started_at",
-        "stop",
-        "version",
-        "worker_name",
-    )
+    __slots__ = ("data", "number", "writing")
+
+    def __init__(self, number: int = 0, data: str | None = None) -> None:
+        self.number = number
+        self.data = data
+        # One at a time, so that numbers are committed in their order.
+        self.writing = Lock()
+
+
+class Attempt:
+    """One attempt in progress, as executors and handlers see it. Mutable, and one per attempt: kept small.
+
+    What a short handler never touches has its default in the class, and costs it nothing.
+    """
+
+    started_at: Instant = 0
+    deadline: Instant | None = None
+    # The token: whoever runs the handler looks at it, and ends as soon as it can.
+    cancelled = False
+    # Why it was asked to stop; None while it was not.
+    stop: Outcome | None = None
+    # Its end was reported while its handler still runs: nothing it does counts any more.
+    over = False
+    beats = 0
+    progress: str | None = None
+    kept: Kept | None = None
+    losses = 0
+    logs: list[LogLine] | None = None
+    logs_sent = 0
 
     def __init__(
         self,
@@ -53,6 +68,7 @@ class Attempt:
         clock: Callable[[], Instant],
         worker_name: str,
         holds_place: bool = False,
+        keeper: Keeper | None = None,
     ) -> None:
         self.id = id
         self.attempt = attempt
@@ -64,17 +80,28 @@ class Attempt:
         self.holds_place = holds_place
         self.clock = clock
         self.worker_name = worker_name
-        self.started_at: Instant = 0
-        self.deadline: Instant | None = None
-        self.cancelled = False
-        self.stop: Outcome | None = None
-        self.logs: list[LogLine] | None = None
-        self.logs_sent = 0
+        self.keeper = keeper
 
     @property
     def idempotency_key(self) -> str:
         """Stable over attempts: what a handler hands on to whoever must do a thing once."""
         return idempotency_key(self.version.tenant_name, self.version.spec.name, self.version.job_id, self.id, self.due_at)
+
+    def beat(self) -> None:
+        """The handler is alive. Any thread may say so."""
+        self.beats += 1
+
+    def tell(self, progress: str) -> None:
+        """How far it is, as JSON. The latest counts; it reaches the store with the next flush."""
+        self.beats += 1
+        self.progress = progress
+
+    def keep(self, data: str) -> Future[None]:
+        """Save a checkpoint (JSON), from any thread. Done means committed; raises LeaseLost in the future when it was refused."""
+        self.beats += 1
+        if self.keeper is None:
+            raise RuntimeError("nobody keeps checkpoints of this attempt")
+        return self.keeper(self, data)
 
     def log(self, level: str, message: str, fields: dict[str, Any]) -> None:
         """Keep a line; it reaches the store with the next flush. Past the limit, one line says so and the rest is dropped."""
@@ -117,23 +144,6 @@ def _storable_value(value: Any, depth: int) -> Any:
     return storable(str(value))
 
 
-class Failure(Exception):
-    """The handler failed in a way that says what comes next.
-
-    `retry=False` goes straight to the dead letters; `retry_after` replaces the policy's wait. `detail` is kept with the
-    attempt (a traceback, the end of what a command printed).
-    """
-
-    def __init__(
-        self, message: str, *, type: str = "Failure", retry: bool = True, retry_after: Micros | None = None, detail: str | None = None
-    ) -> None:
-        super().__init__(message)
-        self.type = type
-        self.retry = retry
-        self.retry_after = retry_after
-        self.detail = detail
-
-
 class ExecutorKind(StrEnum):
     """Where a Python handler runs."""
 
@@ -144,11 +154,15 @@ class ExecutorKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PythonCall:
-    """A Python function that a worker can run: `call(attempt)` binds the payload and calls it; an awaitable when `kind` is LOOP."""
+    """A Python function that a worker can run: `call(attempt)` binds the payload and calls it; an awaitable when `kind` is LOOP.
+
+    With `batch` above 1 it takes a list of attempts, at most that many, and returns a list of results or None.
+    """
 
     name: str
     kind: ExecutorKind
-    call: Callable[[Attempt], Any]
+    call: Callable[[Any], Any]
+    batch: int = 1
 
 
 class CallSource(Protocol):
@@ -163,12 +177,19 @@ class Handler:
     """A named thing that a worker can run.
 
     `run` is awaited with the attempt and returns a JSON-encodable result; an exception is a failure. When the task that
-    awaits it is cancelled (timeout, cancel, lost lease), it stops what it started before it lets the CancelledError go on.
+    awaits it is cancelled and the attempt has a `stop`, it is asked: it passes the wish on and waits for the end, whatever
+    that is. Asked a second time, or cancelled without a `stop`, it ends what it started before it lets the CancelledError go on.
+
+    `run_many` takes what was claimed together, at most `batch` of one job version, and returns a result for each, or None.
     """
 
     name: str
     run: Callable[[Attempt], Coroutine[Any, Any, Any]]
     close: Callable[[], Awaitable[None]] | None = None
+    run_many: Callable[[Sequence[Attempt]], Coroutine[Any, Any, Any]] | None = None
+    batch: int = 1
+    # It runs in a process of its own, and raises Died when that ends under it.
+    may_die: bool = False
 
 
 @dataclass(slots=True)

@@ -18,7 +18,6 @@ from duly.domain.execution import (
     LogLine,
     Lost,
     NewExecution,
-    Saved,
     Stop,
     Verdict,
     WorkerId,
@@ -28,6 +27,7 @@ from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant, Micros
 from duly.domain.job import Job, JobSpec, JobVersion
 from duly.domain.lifecycle import JobState, State
+from duly.ports.checkpoints import Checkpoints as Checkpoints
 from duly.ports.desk import Desk
 from duly.ports.keys import Keys
 
@@ -241,23 +241,6 @@ class Outcomes(Protocol):
 
     async def losses(self, id: ExecutionId) -> int:
         """How many attempts of this execution have ended with their process gone."""
-
-
-class Checkpoints(Protocol):
-    """What an execution keeps over its attempts, written under the lease of the attempt that runs."""
-
-    async def save(self, worker: WorkerId, lease: LeaseId, id: ExecutionId, number: int, data: str, now: Instant) -> bool:
-        """Keep a checkpoint. True means committed: whatever attempt comes next starts with it.
-
-        False when it is refused: the lease is gone or not this worker's, the attempt has ended, or the number does not exceed the
-        stored one. Repeating a number under the lease that stored it is accepted: its answer may have been lost.
-        """
-
-    async def report(self, worker: WorkerId, reports: Sequence[tuple[LeaseId, ExecutionId, str]], now: Instant) -> int:
-        """Keep the latest progress of running attempts, each under its lease; returns how many were kept."""
-
-    async def saved(self, ids: Sequence[ExecutionId]) -> dict[ExecutionId, Saved]:
-        """What these executions have kept; those that kept nothing are left out."""
 
 
 class Liveness(Protocol):

@@ -84,7 +84,8 @@ class HeartbeatThread:
         self._every = every
         self._open = open_liveness
         self._on_news = on_news
-        self._stop = threading.Event()
+        self._is_stopped = False
+        self._due = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="duly-heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -93,13 +94,22 @@ class HeartbeatThread:
 
     def stop(self) -> None:
         """Beat no more; returns at once."""
-        self._stop.set()
+        self._is_stopped = True
+        self._due.set()
+
+    def beat_now(self) -> None:
+        """Beat at once: somebody may have asked for a stop. Asked several times before it is done, it is done once."""
+        self._due.set()
 
     async def _run(self) -> None:
         liveness, close = await self._open()
         try:
             pause = self._every
-            while not await asyncio.to_thread(self._stop.wait, pause):
+            while True:
+                await asyncio.to_thread(self._due.wait, pause)
+                if self._is_stopped:
+                    break
+                self._due.clear()
                 try:
                     if not await self._heartbeat.beat(liveness):
                         break

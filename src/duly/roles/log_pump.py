@@ -1,15 +1,16 @@
-"""Carries handlers' log lines to the store while they run, and the last ones before their attempt is reported."""
+"""Carries log lines and progress of handlers to the store while they run, and the last of both before their attempt is reported."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from duly.domain.errors import Unavailable
 from duly.domain.execution import LeaseId, LogLine, WorkerId
 from duly.domain.ids import ExecutionId
+from duly.ports.clock import Clock
 from duly.ports.handlers import Attempt
-from duly.ports.store import Outcomes
+from duly.ports.store import Checkpoints, Outcomes
 
 log = logging.getLogger("duly.worker")
 
@@ -18,26 +19,39 @@ Line = tuple[LeaseId, ExecutionId, int, LogLine]
 
 
 class LogPump:
-    """Lines are kept under the lease, so they must leave before the finish closes it."""
+    """Both are kept under the lease, so they must leave before the finish closes it."""
 
-    def __init__(self, outcomes: Outcomes) -> None:
+    def __init__(self, outcomes: Outcomes, checkpoints: Checkpoints, clock: Clock) -> None:
         self._outcomes = outcomes
+        self._checkpoints = checkpoints
+        self._clock = clock
         self._ended: list[Attempt] = []
 
     def ended(self, attempt: Attempt) -> None:
-        """The attempt has ended and may have lines left."""
+        """The attempt has ended and may have something left to send."""
         self._ended.append(attempt)
 
     def clear(self) -> None:
-        """The leases are lost: nobody would keep these lines."""
+        """The leases are lost: nobody would keep what is left."""
         self._ended.clear()
 
     async def send(self, worker: WorkerId, running: Iterable[Attempt]) -> None:
         """Send what there is. What could not be sent is sent the next time."""
+        ended, self._ended = self._ended, []
+        speaking = [*running, *ended]
+        if not speaking:
+            return
+        try:
+            await self._send_lines(worker, speaking)
+            await self._send_progress(worker, speaking)
+        except Unavailable:
+            self._ended = ended + self._ended
+            raise
+
+    async def _send_lines(self, worker: WorkerId, speaking: Sequence[Attempt]) -> None:
         lines: list[Line] = []
         taken: list[tuple[Attempt, int]] = []
-        ended, self._ended = self._ended, []
-        for attempt in (*running, *ended):
+        for attempt in speaking:
             # A thread may append while we read: what is past our count waits for the next time.
             count = 0 if attempt.logs is None else len(attempt.logs)
             if attempt.logs is not None and count > attempt.logs_sent:
@@ -47,10 +61,25 @@ class LogPump:
             for start in range(0, len(lines), MOST_LINES):
                 await self._outcomes.append_logs(worker, lines[start : start + MOST_LINES])
         except Unavailable:
-            self._ended = ended + self._ended
             raise
         except Exception:
             # A line that cannot be kept must never hold up a result.
             log.exception("%d log lines could not be kept", len(lines))
         for attempt, count in taken:
             attempt.logs_sent = count
+
+    async def _send_progress(self, worker: WorkerId, speaking: Sequence[Attempt]) -> None:
+        """Only the latest of each: what was told in between is of no use to anybody."""
+        told = [(attempt, progress) for attempt in speaking if (progress := attempt.progress) is not None]
+        if not told:
+            return
+        try:
+            reports = [(attempt.fence, attempt.id, progress) for attempt, progress in told]
+            await self._checkpoints.report(worker, reports, self._clock.now())
+        except Unavailable:
+            raise
+        except Exception:
+            log.exception("the progress of %d attempts could not be kept", len(told))
+        for attempt, progress in told:
+            if attempt.progress is progress:
+                attempt.progress = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,8 @@ from duly.domain.ids import JobId
 from duly.domain.instants import Micros
 from duly.domain.job import JobVersion
 from duly.domain.shards import shard_of
-from duly.ports.handlers import Attempt, Failure, Registry
+from duly.ports.endings import Failure
+from duly.ports.handlers import Attempt, Registry
 from duly.ports.store import Versions
 
 MOST_PLANS = 100_000
@@ -22,10 +23,18 @@ class Plan:
 
     version: JobVersion
     run: Callable[[Attempt], Coroutine[Any, Any, Any]]
+    # None: its executions are run one by one.
+    run_many: Callable[[Sequence[Attempt]], Coroutine[Any, Any, Any]] | None
+    batch: int
     payload: bytes | None
     timeout: Micros | None
+    execution_timeout: Micros | None
+    heartbeat_timeout: Micros | None
+    stop_grace: Micros
     job_id: JobId
     shard: int
+    # Whether it runs in a process of its own, which may die under it.
+    may_die: bool
 
 
 class Plans:
@@ -54,10 +63,16 @@ class Plans:
         return Plan(
             version=version,
             run=_not_offered(spec.target.handler_name) if handler is None else handler.run,
+            run_many=handler.run_many if handler is not None and spec.batch > 1 else None,
+            batch=spec.batch,
             payload=None if spec.payload is None else spec.payload.encode(),
             timeout=spec.timeout,
+            execution_timeout=spec.execution_timeout,
+            heartbeat_timeout=spec.heartbeat_timeout,
+            stop_grace=spec.stop_grace,
             job_id=version.job_id,
             shard=shard_of(version.job_id),
+            may_die=handler is not None and handler.may_die,
         )
 
 

@@ -3,46 +3,46 @@
 A handler that ends at its first step costs no task and no turn of the loop; one that waits keeps only its
 own runner. Whatever a handler raises ends its own attempt and nothing else: a runner never dies of it, and
 an attempt that was taken in always comes out again as `done`, unless its lease is lost.
+
+What has to stop is asked first (the token, the cancellation of its task) and ended when its grace is over:
+asked a second time, a process is killed. What goes on even so, a thread or a coroutine, is left behind: its
+attempt is reported, its slot is lost until it ends after all, and whatever it still writes is refused by the fence.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import traceback
+import logging
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
-from duly.domain import decide
 from duly.domain.execution import Finished
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.lifecycle import Outcome, State
 from duly.ports.clock import Clock, Entropy
-from duly.ports.handlers import Attempt, Failure, storable
+from duly.ports.endings import Failure
+from duly.ports.handlers import Attempt
+from duly.roles.calls import Running, one_each
+from duly.roles.endings import Endings, all_together
 from duly.roles.heartbeat import Heartbeat
 from duly.roles.log_pump import LogPump
 from duly.roles.plans import Plan
 
+log = logging.getLogger("duly.worker")
+
 LARGEST_RESULT = 1 << 20
 # How long runners may keep the loop before others get their turn.
 TURN: Micros = 5_000
-# A traceback starts at the user's own frame.
-_OUR_FRAMES = ("/duly/roles/", "/duly/executors/", "/duly/sdk/", "/concurrent/futures/", "/asyncio/")
+# How long what is given back or lost may take to stop: somebody else waits for it.
+SHORT_GRACE: Micros = 2 * SECOND
+# What is ended for good has this long to be gone before it is left behind.
+LAST_WORDS: Micros = SECOND
 _encode = msgspec.json.encode
-
-
-@dataclass(slots=True)
-class Running:
-    """An attempt whose handler has been started. `limit` is boottime: a step of the clock must not time it out."""
-
-    attempt: Attempt
-    plan: Plan
-    task: asyncio.Task[None]
-    limit: Micros | None
 
 
 class Runners:
@@ -52,29 +52,45 @@ class Runners:
         self._slots = slots
         self._heartbeat = heartbeat
         self._clock = clock
-        self._entropy = entropy
+        self._endings = Endings(heartbeat.worker, clock, entropy)
         self._logs = logs
         self._wake = wake
         self._tasks: set[asyncio.Task[None]] = set()
+        self._mates = 0
         self.buffer: deque[tuple[Attempt, Plan]] = deque()
         self.buffered_at: Micros = 0
         self.running: dict[ExecutionId, Running] = {}
         self.done: list[Finished] = []
         self.longest_run = 0
+        self.left_behind = 0
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs, waits to run, or waits to be reported."""
+        """Whether nothing runs, waits to run, or waits to be reported. What was left behind is not waited for."""
         return not (self.running or self.buffer or self.done or self._tasks)
+
+    @property
+    def calls(self) -> int:
+        """How many handlers run; a batch is one."""
+        return len(self.running) - self._mates
 
     @property
     def free(self) -> int:
         """Slots in which nothing runs."""
-        return self._slots - len(self.running)
+        return self._slots - self.calls - self.left_behind
 
     def known(self) -> set[ExecutionId]:
         """Every execution that is in here."""
         return {*self.running, *(attempt.id for attempt, _ in self.buffer), *(item.id for item in self.done)}
+
+    def speaking(self) -> list[Attempt]:
+        """The running attempts that have logged something or told how far they are."""
+        found: list[Attempt] = []
+        for id, running in self.running.items():
+            for attempt in running.attempts:
+                if attempt.id == id and (attempt.logs is not None or attempt.progress is not None):
+                    found.append(attempt)
+        return found
 
     def take_in(self, attempts: Iterable[tuple[Attempt, Plan]]) -> None:
         """Run these as slots allow."""
@@ -97,16 +113,29 @@ class Runners:
         count = 0
         while buffer:
             attempt, plan = buffer.popleft()
-            if heartbeat.stops() and attempt.id in heartbeat.stops():
-                attempt.cancelled, attempt.stop, attempt.started_at = True, Outcome.CANCELLED, self._clock.now()
-                self._end_stopped(attempt, plan)
+            if (heartbeat.stops() or plan.execution_timeout is not None) and not self._may_begin(attempt, plan):
                 continue
-            running[attempt.id] = Running(attempt, plan, me, None if plan.timeout is None else self._clock.boottime() + plan.timeout)
-            try:
-                await self._run_one(attempt, plan, me)
-            finally:
-                del running[attempt.id]
-            count += 1
+            if plan.run_many is not None:
+                attempts = (attempt, *self._mates_of(plan))
+                call = Running(attempts, plan, me, self._limit(attempts, plan))
+                came_back = await self._run_many(call, me)
+                count += len(attempts)
+            else:
+                call = Running((attempt,), plan, me, None if plan.timeout is None else self._clock.boottime() + plan.timeout)
+                if plan.execution_timeout is not None:
+                    call.limit = self._limit(call.attempts, plan)
+                running[attempt.id] = call
+                try:
+                    await self._run_one(attempt, plan, me, call)
+                finally:
+                    came_back = attempt.over
+                    if not came_back:
+                        del running[attempt.id]
+                count += 1
+            if came_back:
+                # It had been left behind, and others have its work: its slot is free again.
+                self.left_behind -= 1
+                break
             if count & 31 == 0 and self._clock.boottime() - turn_began > TURN:
                 # Others (cancels, logs, the API beside us) get their turn.
                 await asyncio.sleep(0)
@@ -114,125 +143,248 @@ class Runners:
         self.longest_run = max(self.longest_run, count)
         self._wake.set()
 
-    async def _run_one(self, attempt: Attempt, plan: Plan, me: asyncio.Task[None]) -> None:
+    def _may_begin(self, attempt: Attempt, plan: Plan) -> bool:
+        """Whether it still has to run; what was cancelled, or is past its time, ends here."""
+        now = attempt.started_at = self._clock.now()
+        if attempt.id in self._heartbeat.stops():
+            attempt.cancelled, attempt.stop = True, Outcome.CANCELLED
+            self._end_stopped(attempt, plan)
+            return False
+        if plan.execution_timeout is not None and attempt.due_at + plan.execution_timeout <= now:
+            self._end(attempt, self._endings.too_late(attempt, plan))
+            return False
+        return True
+
+    def _limit(self, attempts: Sequence[Attempt], plan: Plan) -> Micros | None:
+        """When the call is stopped: the attempt's own limit, or what is left for all attempts together, whichever ends first."""
+        limits = [] if plan.timeout is None else [plan.timeout]
+        if plan.execution_timeout is not None:
+            now = self._clock.now()
+            limits += [attempt.due_at + plan.execution_timeout - now for attempt in attempts]
+        return self._clock.boottime() + min(limits) if limits else None
+
+    async def _run_one(self, attempt: Attempt, plan: Plan, me: asyncio.Task[None], call: Running) -> None:
         attempt.started_at = self._clock.now()
-        if plan.timeout is not None:
-            attempt.deadline = attempt.started_at + plan.timeout
+        if call.limit is not None:
+            attempt.deadline = attempt.started_at + call.limit - self._clock.boottime()
         try:
             if attempt.payload is None and plan.payload is not None:
                 attempt.payload = msgspec.json.decode(plan.payload)
-            result = await plan.run(attempt)
-            encoded = None if result is None else _encode(result).decode()
-            if encoded is not None and len(encoded) > LARGEST_RESULT:
-                raise Failure(
-                    f"the result has {len(encoded):,} characters; at most {LARGEST_RESULT:,} are kept", type="ResultTooLarge", retry=False
-                )
-            self._end(attempt, plan, Outcome.SUCCEEDED, State.SUCCEEDED, result=encoded)
-            if me.cancelling():
-                # A cancel came while the handler returned: it was too late for this one, and must not reach the next.
-                await _swallow_cancel(me)
+            self._end_returned(attempt, plan, await plan.run(attempt))
         except asyncio.CancelledError:
             if attempt.stop is None and me.cancelling():
                 raise
-            while me.cancelling():
-                me.uncancel()
             self._end_stopped(attempt, plan)
-        except Failure as failure:
-            self._end_failed(attempt, plan, failure.type, _words(failure), failure.detail, failure)
         except GeneratorExit:
             raise
         except BaseException as error:
-            # SystemExit and KeyboardInterrupt as well: a handler that calls sys.exit() must not end the worker.
-            self._end_failed(attempt, plan, type(error).__name__, _words(error), _trace(error))
+            self._end_raised(attempt, plan, error)
+        if me.cancelling():
+            # A cancel that came while the handler ended must not reach the next one.
+            await _swallow_cancel(me)
+
+    def _mates_of(self, plan: Plan) -> list[Attempt]:
+        """What else of this job version was claimed, taken from the buffer: up to a full batch, and nobody is waited for."""
+        found: list[Attempt] = []
+        rest: list[tuple[Attempt, Plan]] = []
+        while self.buffer and len(found) < plan.batch - 1:
+            attempt, other = self.buffer.popleft()
+            if other is not plan:
+                rest.append((attempt, other))
+            elif self._may_begin(attempt, plan):
+                found.append(attempt)
+        self.buffer.extendleft(reversed(rest))
+        return found
+
+    async def _run_many(self, call: Running, me: asyncio.Task[None]) -> bool:
+        """One call for a batch; each member ends on its own. True when the call had been left behind meanwhile."""
+        attempts, plan = call.attempts, call.plan
+        assert plan.run_many is not None
+        started = self._clock.now()
+        for attempt in attempts:
+            self.running[attempt.id] = call
+            attempt.started_at = started
+            if call.limit is not None:
+                attempt.deadline = started + call.limit - self._clock.boottime()
+            if attempt.payload is None and plan.payload is not None:
+                attempt.payload = msgspec.json.decode(plan.payload)
+        self._mates += len(attempts) - 1
+        try:
+            results = one_each(await plan.run_many(attempts), len(attempts))
+            for attempt, result in zip(attempts, results, strict=True):
+                if isinstance(result, BaseException):
+                    self._end_raised(attempt, plan, result)
+                else:
+                    try:
+                        self._end_returned(attempt, plan, result)
+                    except Exception as error:
+                        # One result that cannot be kept is not its neighbours' fault.
+                        self._end_raised(attempt, plan, error)
+        except asyncio.CancelledError:
+            if me.cancelling() and any(attempt.stop is None for attempt in attempts):
+                raise
+            for attempt in attempts:
+                self._end_stopped(attempt, plan)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            for attempt in attempts:
+                self._end_raised(attempt, plan, error)
+        finally:
+            was_left_behind = self._forget_call(call)
+        if me.cancelling():
+            await _swallow_cancel(me)
+        return was_left_behind
+
+    def _forget_call(self, call: Running) -> bool:
+        """The call is no longer counted. True: it was not any more, because it had been left behind."""
+        ours = [attempt.id for attempt in call.attempts if self.running.get(attempt.id) is call]
+        for id in ours:
+            del self.running[id]
+        self._mates -= max(len(ours) - 1, 0)
+        return not ours
 
     # ------------------------------------------------------------ ending
 
-    def _end_stopped(self, attempt: Attempt, plan: Plan) -> None:
-        match attempt.stop:
-            case Outcome.TIMED_OUT:
-                limit = (plan.timeout or 0) / SECOND
-                self._end_failed(attempt, plan, "TimedOut", f"ran longer than {limit:g} s", None, outcome=Outcome.TIMED_OUT)
-            case Outcome.RELEASED:
-                self._end(attempt, plan, Outcome.RELEASED, State.SCHEDULED, retry_at=attempt.due_at)
-            case Outcome.CANCELLED:
-                self._end(attempt, plan, Outcome.CANCELLED, State.CANCELLED, error='{"reason":"cancelled"}')
-            case None:
-                self._end_failed(attempt, plan, "CancelledError", "the handler cancelled itself", None)
-            case _:
-                # The lease is lost: nothing we say about it counts any more.
-                pass
-
-    def _end_failed(
-        self,
-        attempt: Attempt,
-        plan: Plan,
-        kind: str,
-        message: str,
-        detail: str | None,
-        failure: Failure | None = None,
-        outcome: Outcome = Outcome.FAILED,
-    ) -> None:
-        told = {"type": kind, "message": storable(message)[:4096]}
-        if detail:
-            told["detail"] = storable(detail)[-16_384:]
-        error = _encode(told).decode()
-        now = self._clock.now()
-        chance = self._entropy(53) / (1 << 53)
-        verdict = decide.after_failure(
-            plan.version.spec.retry, attempt.failures, now, chance, error=error, retry=failure is None or failure.retry
-        )
-        retry_at = verdict.retry_at
-        if retry_at is not None and failure is not None and failure.retry_after is not None:
-            retry_at = now + failure.retry_after
-        self._end(attempt, plan, outcome, verdict.state, error=error, retry_at=retry_at)
-
-    def _end(
-        self,
-        attempt: Attempt,
-        plan: Plan,
-        outcome: Outcome,
-        state: State,
-        *,
-        result: str | None = None,
-        error: str | None = None,
-        retry_at: Instant | None = None,
-    ) -> None:
-        if attempt.logs is not None:
-            self._logs.ended(attempt)
-        started, finished = attempt.started_at, self._clock.now()
-        self.done.append(
+    def _end_returned(self, attempt: Attempt, plan: Plan, result: Any) -> None:
+        if attempt.stop is not None and attempt.stop is not Outcome.RELEASED:
+            # It was asked to stop and came to its end: that is the stop, whatever it returns.
+            self._end_stopped(attempt, plan)
+            return
+        encoded = None if result is None else _encode(result).decode()
+        if encoded is not None and len(encoded) > LARGEST_RESULT:
+            told = f"the result has {len(encoded):,} characters; at most {LARGEST_RESULT:,} are kept"
+            raise Failure(told, type="ResultTooLarge", retry=False)
+        self._end(
+            attempt,
             Finished(
                 attempt.id,
                 attempt.fence,
-                outcome,
-                state,
-                started,
-                finished,
+                Outcome.SUCCEEDED,
+                State.SUCCEEDED,
+                attempt.started_at,
+                self._clock.now(),
                 plan.job_id,
                 plan.shard,
                 attempt.holds_place,
-                result,
-                error,
-                retry_at,
-            )
+                encoded,
+            ),
         )
+
+    def _end_raised(self, attempt: Attempt, plan: Plan, error: BaseException) -> None:
+        if attempt.stop is not None:
+            self._end_stopped(attempt, plan)
+        else:
+            asked_to_stop = attempt.id in self._heartbeat.stops()
+            self._end(attempt, self._endings.raised(attempt, plan, error, asked_to_stop=asked_to_stop))
+
+    def _end_stopped(self, attempt: Attempt, plan: Plan) -> None:
+        # A lost lease is not reported: nothing we say about it counts any more.
+        if attempt.stop is not Outcome.WORKER_LOST:
+            call = self.running.get(attempt.id)
+            why, note = (None, None) if call is None else (call.why, call.note)
+            self._end(attempt, self._endings.stopped(attempt, plan, why, note))
+
+    def _end(self, attempt: Attempt, report: Finished) -> None:
+        if attempt.over:
+            return
+        if attempt.logs is not None or attempt.progress is not None:
+            self._logs.ended(attempt)
+        self.done.append(report)
         self._wake.set()
 
     # ------------------------------------------------------------ stopping
 
     def stop_what_is_over(self) -> None:
-        """One sweep over the running serves every deadline and every cancel: a timer per handler would cost more than the handler."""
-        cancels, now = self._heartbeat.stops(), self._clock.boottime()
-        for id, running in list(self.running.items()):
-            if running.attempt.stop is not None:
+        """One sweep over the running serves every limit and every cancel: a timer per handler would cost more than the handler."""
+        if not self.running:
+            return
+        stops, now = self._heartbeat.stops(), self._clock.boottime()
+        for call in list(dict.fromkeys(self.running.values())):
+            if call.limit is not None or call.plan.heartbeat_timeout is not None:
+                self._look_at_limits(call, now)
+            if stops:
+                self._look_at_cancels(call, stops, now)
+            if call.kill_at is not None and call.kill_at <= now:
+                self._end_for_good(call, now)
+
+    def _look_at_limits(self, call: Running, now: Micros) -> None:
+        plan, silence = call.plan, call.plan.heartbeat_timeout
+        if silence is not None:
+            beats = sum(attempt.beats for attempt in call.attempts)
+            if call.heard_at is None or beats != call.beats:
+                call.heard_at, call.beats = now, beats
+        if all(attempt.stop is not None for attempt in call.attempts):
+            return
+        if call.limit is not None and call.limit <= now:
+            # Past the time for all attempts together, that is what it died of, whatever its own limit was.
+            spent = plan.execution_timeout is not None and call.attempts[0].due_at + plan.execution_timeout <= self._clock.now()
+            call.why = all_together(plan.execution_timeout or 0) if spent else f"ran longer than {(plan.timeout or 0) / SECOND:g} s"
+        elif silence is not None and call.heard_at is not None and call.heard_at + silence <= now:
+            call.why = f"no heartbeat for {silence / SECOND:g} s"
+        else:
+            return
+        self._ask(call, Outcome.TIMED_OUT, now + plan.stop_grace)
+
+    def _look_at_cancels(self, call: Running, stops: dict[ExecutionId, Instant | None], now: Micros) -> None:
+        for attempt in call.attempts:
+            if attempt.id not in stops or attempt.over or attempt.stop not in (None, Outcome.CANCELLED):
                 continue
-            if id in cancels:
-                running.attempt.cancelled = True
-                running.attempt.stop = Outcome.CANCELLED
-                running.task.cancel()
-            elif running.limit is not None and running.limit <= now:
-                running.attempt.stop = Outcome.TIMED_OUT
-                running.task.cancel()
+            kill_at = stops[attempt.id]
+            # From the store's time to boottime, once: an hour's step of the clock must not kill anybody.
+            known = call.kill_at if len(call.attempts) == 1 else (call.kills or {}).get(attempt.id)
+            kill = known if known is not None or kill_at is None else now + max(kill_at - self._clock.now(), 0)
+            if len(call.attempts) > 1:
+                self._look_at_member(call, attempt, kill, now)
+            elif attempt.stop is None:
+                self._ask(call, Outcome.CANCELLED, kill)
+            elif not call.is_ended:
+                call.kill_at = kill
+
+    def _look_at_member(self, call: Running, attempt: Attempt, kill: Micros | None, now: Micros) -> None:
+        """A member of a batch is told; the call is cancelled when nobody is left in it who may go on."""
+        attempt.cancelled, attempt.stop = True, Outcome.CANCELLED
+        call.kills = call.kills or {}
+        if kill is not None:
+            call.kills[attempt.id] = kill
+        rest = [mate for mate in call.attempts if mate.stop is None]
+        if not rest and not call.is_asked:
+            self._ask(call, Outcome.CANCELLED, max(call.kills.values(), default=None))
+        elif not rest and not call.is_ended:
+            call.kill_at = call.kill_at or max(call.kills.values(), default=None)
+        elif rest and kill is not None and kill <= now:
+            # The call goes on for the others; this member's part in it ends here.
+            self._end_stopped(attempt, call.plan)
+            attempt.over = True
+            del self.running[attempt.id]
+            self._mates -= 1
+
+    def _ask(self, call: Running, outcome: Outcome, kill_at: Micros | None) -> None:
+        for attempt in call.attempts:
+            attempt.cancelled = True
+            if attempt.stop is None:
+                attempt.stop = outcome
+        call.kill_at = kill_at
+        call.is_asked = True
+        call.task.cancel()
+
+    def _end_for_good(self, call: Running, now: Micros) -> None:
+        if not call.is_ended:
+            call.is_ended = True
+            call.note = "it did not stop when it was asked and was ended"
+            call.kill_at = now + LAST_WORDS
+            call.task.cancel()
+            return
+        call.note = "it did not stop when it was asked and was left behind"
+        log.warning("a handler of %s does not stop and is left behind", call.plan.version.spec.name)
+        for attempt in call.attempts:
+            if not attempt.over:
+                self._end_stopped(attempt, call.plan)
+                attempt.over = True
+        self._forget_call(call)
+        self._tasks.discard(call.task)
+        self.left_behind += 1
+        self._wake.set()
 
     def release_buffer(self) -> None:
         """Give back what has not started, at no cost in attempts."""
@@ -253,12 +405,20 @@ class Runners:
         self.done.clear()
         self._logs.clear()
         self._stop_running(Outcome.WORKER_LOST)
+        self.stop_what_is_over()
 
     def _stop_running(self, outcome: Outcome) -> None:
-        for running in list(self.running.values()):
-            if running.attempt.stop is None:
-                running.attempt.stop = outcome
-                running.task.cancel()
+        now = self._clock.boottime()
+        for call in list(dict.fromkeys(self.running.values())):
+            if any(attempt.stop is None for attempt in call.attempts):
+                self._ask(call, outcome, now + min(call.plan.stop_grace, SHORT_GRACE))
+            elif not call.is_ended:
+                # It was asked before; now nobody has the time to wait for the rest of its grace.
+                soon = now + SHORT_GRACE
+                call.kill_at = soon if call.kill_at is None else min(call.kill_at, soon)
+            if outcome is Outcome.WORKER_LOST:
+                for attempt in call.attempts:
+                    attempt.stop = outcome
 
 
 async def _swallow_cancel(me: asyncio.Task[None]) -> None:
@@ -266,19 +426,3 @@ async def _swallow_cancel(me: asyncio.Task[None]) -> None:
         await asyncio.sleep(0)
     while me.cancelling():
         me.uncancel()
-
-
-def _words(error: BaseException) -> str:
-    """What an error says, even when it cannot say it."""
-    try:
-        return str(error)
-    except Exception:
-        return f"(a {type(error).__name__} that cannot be printed)"
-
-
-def _trace(error: BaseException) -> str:
-    """The traceback from the user's own frame on."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not any(part in frame.filename.replace("\\", "/") for part in _OUR_FRAMES)]
-    lines = traceback.format_list(own or list(frames))
-    return "".join(["Traceback (most recent call last):\n", *lines, f"{type(error).__name__}: {_words(error)}\n"])

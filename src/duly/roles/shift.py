@@ -1,6 +1,7 @@
 """A shift: a worker from its registration to its retirement, and again when it was lost.
 
-At the stop it drains: no new claims, a grace period, the rest given back at no cost in attempts.
+At the stop it drains: no new claims, a grace period, the rest given back at no cost in attempts. So it does when a
+handler would not stop and was left behind, if its process may be started again: nothing else frees what it holds.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from duly.domain.errors import Unavailable
 from duly.domain.instants import SECOND
+from duly.domain.restart import should_restart
 from duly.ports.clock import Clock, Entropy
 from duly.ports.handlers import Registry
 from duly.ports.store import Liveness, WorkerAbout
@@ -25,6 +27,8 @@ log = logging.getLogger("duly.worker")
 
 # How often a lost worker looks whether its handlers have stopped, twice a second, before it starts anew without them.
 STEPS_OF_PATIENCE = 20
+# Seconds; only how often the waiting is renewed.
+LISTEN_FOR = 60.0
 
 OpenLiveness = Callable[[], Awaitable[tuple[Liveness, Callable[[], Awaitable[None]]]]]
 
@@ -45,6 +49,7 @@ class Shift:
         *,
         heartbeat: HeartbeatSettings,
         grace: float,
+        may_restart: bool = False,
     ) -> None:
         self._store = store
         self._transport = transport
@@ -56,27 +61,52 @@ class Shift:
         self._open_liveness = open_liveness
         self._heartbeat = heartbeat
         self._grace = grace
+        self._may_restart = may_restart
+        # What workers that were lost have left behind: it runs in this process all the same.
+        self._left_behind = 0
+        self.wants_restart = False
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until the stop, then drain. A worker that was lost starts again as a new one."""
-        while not stop.is_set():
+        """Work until the stop, then drain. A worker that was lost starts again as a new one.
+
+        Ends by itself with `wants_restart` when its process should be started again.
+        """
+        while not stop.is_set() and not self.wants_restart:
             worker = await self._begin(stop)
             if worker is None:
                 return
             beating = HeartbeatThread(worker.heartbeat, self._heartbeat.every / SECOND, self._open_liveness, worker.on_news())
             beating.start()
-            ended = asyncio.Event()
+            listening = asyncio.create_task(self._listen(beating), name="duly-cancels")
             try:
-                await self._work(worker, stop, ended)
-                if stop.is_set() and worker.heartbeat.is_trusted:
+                await self._work(worker, stop, asyncio.Event())
+                self.wants_restart = self._should_restart(worker, stop)
+                if self.wants_restart:
+                    log.warning("a handler would not stop and was left behind: no new work, then this process starts again")
+                if (stop.is_set() or self.wants_restart) and worker.heartbeat.is_trusted:
                     await self._drain(worker)
             finally:
                 beating.stop()
-            if stop.is_set():
+                listening.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await listening
+            self._left_behind += worker.left_behind
+            if stop.is_set() or self.wants_restart:
                 with contextlib.suppress(Unavailable):
                     await self._store.liveness.retire(worker.heartbeat.worker, self._clock.now())
             else:
                 log.warning("worker %d was lost; starting again as a new one", worker.heartbeat.worker)
+        self.wants_restart = self.wants_restart and not stop.is_set()
+
+    def _should_restart(self, worker: Worker, stop: asyncio.Event) -> bool:
+        left_behind = self._left_behind + worker.left_behind
+        return should_restart(left_behind=left_behind, may_restart=self._may_restart, stopping=stop.is_set())
+
+    async def _listen(self, beating: HeartbeatThread) -> None:
+        """A cancel reaches the worker with its next heartbeat; the hint makes that one come at once."""
+        while True:
+            if await self._transport.wait_cancel(LISTEN_FOR):
+                beating.beat_now()
 
     async def _begin(self, stop: asyncio.Event) -> Worker | None:
         """Register; keeps trying while the store is away."""
@@ -98,7 +128,17 @@ class Shift:
         number = await self._store.liveness.register(self._settings.name, self._about, self._clock.now(), self._heartbeat.ttl)
         heartbeat = Heartbeat(number, self._clock, self._heartbeat, asked)
         store = self._store
-        return Worker(self._settings, heartbeat, store.ready, store.outcomes, store.definitions, self._registry, self._clock, self._entropy)
+        return Worker(
+            self._settings,
+            heartbeat,
+            store.ready,
+            store.outcomes,
+            store.definitions,
+            store.checkpoints,
+            self._registry,
+            self._clock,
+            self._entropy,
+        )
 
     async def _work(self, worker: Worker, stop: asyncio.Event, ended: asyncio.Event) -> None:
         """Step the worker until the stop or its loss."""
@@ -106,7 +146,10 @@ class Shift:
         async def watch(seconds: float) -> None:
             await _first(worker.wake.wait(), self._transport.wait_ready(seconds))
 
-        task = asyncio.create_task(loop.run(_UntilLost(worker, ended), self._clock, ended, self._entropy, watch))
+        def is_over() -> bool:
+            return self._should_restart(worker, stop)
+
+        task = asyncio.create_task(loop.run(_UntilLost(worker, ended, is_over), self._clock, ended, self._entropy, watch))
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -152,9 +195,10 @@ class _UntilLost:
 
     name = "worker"
 
-    def __init__(self, worker: Worker, ended: asyncio.Event) -> None:
+    def __init__(self, worker: Worker, ended: asyncio.Event, is_over: Callable[[], bool]) -> None:
         self._worker = worker
         self._ended = ended
+        self._is_over = is_over
         self._steps_lost = 0
 
     async def step(self, now: int) -> loop.Step:
@@ -164,6 +208,8 @@ class _UntilLost:
             # A handler that will not stop is left behind: it writes under a lease that is gone.
             if self._worker.is_idle or self._steps_lost > STEPS_OF_PATIENCE:
                 self._ended.set()
+        elif self._is_over():
+            self._ended.set()
         return step
 
 

@@ -26,9 +26,10 @@ from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import satisfies
 from duly.domain.lifecycle import Outcome, State
 from duly.ports.clock import Clock, Entropy
-from duly.ports.handlers import Attempt, Registry
-from duly.ports.store import Outcomes, ReadyQueue, Versions
+from duly.ports.handlers import Attempt, Kept, Registry
+from duly.ports.store import Checkpoints, Outcomes, ReadyQueue, Versions
 from duly.roles.heartbeat import Heartbeat
+from duly.roles.keeper import CheckpointKeeper
 from duly.roles.log_pump import LogPump
 from duly.roles.loop import Step
 from duly.roles.plans import Plan, Plans
@@ -70,6 +71,7 @@ class Worker:
         ready: ReadyQueue,
         outcomes: Outcomes,
         definitions: Versions,
+        checkpoints: Checkpoints,
         registry: Registry,
         clock: Clock,
         entropy: Entropy,
@@ -85,13 +87,16 @@ class Worker:
         self._registry = registry
         self._clock = clock
         self._plans = Plans(definitions, registry)
-        self._logs = LogPump(outcomes)
+        self._keeper = CheckpointKeeper(checkpoints, heartbeat, clock)
+        self._logs = LogPump(outcomes, checkpoints, clock)
         self._runners = Runners(settings.slots, heartbeat, clock, entropy, self._logs, self.wake)
         self._held: dict[LeaseId, int] = {}
         self._claim_is_unknown = False
         self._finishing = 0
         self._compared_at = clock.boottime()
         self._routes: list[int] = []
+        # Routes whose handler takes several executions in one call, and how many.
+        self._batches: dict[int, int] = {}
         self._routes_looked_at = LONG_AGO
         self._work: list[Work] = []
         self._work_looked_at = LONG_AGO
@@ -111,9 +116,7 @@ class Worker:
         # Taken before the logs are sent: what ends meanwhile is reported in the next step, after its own last lines.
         done, self._runners.done = self._runners.done, []
         try:
-            await self._logs.send(
-                self._id, [running.attempt for running in self._runners.running.values() if running.attempt.logs is not None]
-            )
+            await self._logs.send(self._id, self._runners.speaking())
         except BaseException:
             self._runners.done = done + self._runners.done
             raise
@@ -131,6 +134,11 @@ class Worker:
     def is_idle(self) -> bool:
         """Whether nothing runs, waits to run, or waits to be reported."""
         return self._runners.is_idle and not self._finishing
+
+    @property
+    def left_behind(self) -> int:
+        """How many handlers would not stop and still run: each holds a slot, and nothing they do counts."""
+        return self._runners.left_behind
 
     def release_all(self) -> None:
         """Give back what has not ended, at no cost in attempts."""
@@ -152,13 +160,13 @@ class Worker:
         runners, slots = self._runners, self.settings.slots
         if self.draining or runners.buffer or runners.free <= 0:
             return 0
-        if len(runners.running) > slots // 4:
+        if runners.calls > slots // 4:
             # Handlers wait here: what we took beyond our slots would wait as well, though another worker may be free.
             self._appetite = slots
         elif runners.longest_run > slots // 2:
             self._appetite = min(self._appetite * 2, self.settings.largest_batch)
         runners.longest_run = 0
-        return max(runners.free, self._appetite - len(runners.running))
+        return max(runners.free, self._appetite - runners.calls - runners.left_behind)
 
     def _give_back_what_waits_too_long(self) -> None:
         runners = self._runners
@@ -212,20 +220,27 @@ class Worker:
         asks = share_out(room, self._work, self._credit, counted_to=COUNTED_TO)
         if not asks:
             self._routes_looked_at = self._work_looked_at = LONG_AGO
-        return asks
+        return [self._in_batches(ask) for ask in asks] if self._batches else asks
+
+    def _in_batches(self, ask: Ask) -> Ask:
+        """A slot of a batch handler is filled by a whole batch."""
+        batch = self._batches.get(ask.route, 1)
+        return ask if batch == 1 else Ask(ask.route, ask.tenant, min(ask.quota * batch, max(self.settings.largest_batch, batch)))
 
     async def _look_for_routes(self) -> None:
-        offered = set(self._registry.names())
-        self._routes = [
-            route.number
+        offered = self._registry.by_name
+        routes = [
+            route
             for route in await self._ready.routes()
             if route.pool == self.settings.pool and route.handler in offered and satisfies(self.settings.labels, route.labels)
         ]
+        self._routes = [route.number for route in routes]
+        self._batches = {route.number: batch for route in routes if (batch := offered[route.handler].batch) > 1}
         self._routes_looked_at = self._clock.boottime()
 
     async def _take_in(self, claimed: Claimed) -> None:
         plans = await self._plans.of(claimed.job_versions)
-        lease, clock, name = claimed.lease, self._clock.now, self.settings.name
+        lease, clock, name, keeper = claimed.lease, self._clock.now, self.settings.name, self._keeper.keep
         rows = zip(
             claimed.ids,
             claimed.attempts,
@@ -242,9 +257,21 @@ class Worker:
             if plan is None:
                 self._runners.done.append(_released(id, lease, self._clock.now()))
             else:
-                readable.append((Attempt(id, attempt, failures, lease, due_at, plan.version, payload, clock, name, holds_place), plan))
+                made = Attempt(id, attempt, failures, lease, due_at, plan.version, payload, clock, name, holds_place, keeper)
+                readable.append((made, plan))
+        if max(claimed.attempts) > 1:
+            await self._remember([(attempt, plan) for attempt, plan in readable if attempt.attempt > 1])
         self._held[lease] = self._held.get(lease, 0) + len(claimed.ids)
         self._runners.take_in(readable)
+
+    async def _remember(self, again: Sequence[tuple[Attempt, Plan]]) -> None:
+        """What earlier attempts have left: the last checkpoint, and how many of their processes died."""
+        saved = await self._keeper.saved([attempt.id for attempt, _ in again])
+        for attempt, plan in again:
+            if (last := saved.get(attempt.id)) is not None and last.number:
+                attempt.kept = Kept(last.number, last.checkpoint)
+            if plan.may_die:
+                attempt.losses = await self._outcomes.losses(attempt.id)
 
     # ------------------------------------------------------------ reporting
 

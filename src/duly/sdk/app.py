@@ -80,6 +80,10 @@ class JobOptions(TypedDict, total=False):
     catch_up: str
     retry: int | Retry
     timeout: str | float | timedelta
+    execution_timeout: str | float | timedelta
+    heartbeat_timeout: str | float | timedelta
+    stop_grace: str | float | timedelta
+    batch: int
     priority: str
     pool: str
     requires: Mapping[str, str]
@@ -133,7 +137,7 @@ class App:
             spec = _spec(self.name, function, name, options)
             check_spec(spec)
             schedule_of(spec.timing, new_id(0, lambda bits: 0))
-            task: Task[Any, Any] = Task(self, function, spec, _kind(function, options.get("executor")))
+            task: Task[Any, Any] = Task(self, function, spec, _kind(function, options.get("executor"), spec.batch))
         except Invalid as error:
             raise Invalid(error.code, f"job {name!r}: {error.message}", field=error.field, hint=error.hint) from None
         if name in self.tasks:
@@ -277,14 +281,17 @@ def _source(app: str) -> str:
 
 def _spec(app: str, function: Callable[..., Any], name: str, options: dict[str, Any]) -> JobSpec:
     retry = options.get("retry", 3)
-    timeout = options.get("timeout")
     description = options.get("description") or (inspect.getdoc(function) or "").split("\n")[0] or None
     return JobSpec(
         name=name,
         timing=_timing(options),
         target=Target(pool=options.get("pool", "default"), requires=dict(options.get("requires") or {}), handler=name),
         retry=retry.policy if isinstance(retry, Retry) else RetryPolicy(max_attempts=retry),
-        timeout=None if timeout is None else parse_duration(timeout, field="timeout"),
+        timeout=_duration(options, "timeout"),
+        execution_timeout=_duration(options, "execution_timeout"),
+        heartbeat_timeout=_duration(options, "heartbeat_timeout"),
+        stop_grace=parse_duration(options.get("stop_grace", "10s"), field="stop_grace"),
+        batch=options.get("batch", 1),
         priority=_one_of(Priority, options.get("priority", "normal").upper(), "priority"),
         overlap=Overlap(
             policy=_one_of(OverlapPolicy, options.get("overlap", "skip"), "overlap"), max_queued=options.get("max_queued", 100)
@@ -293,6 +300,11 @@ def _spec(app: str, function: Callable[..., Any], name: str, options: dict[str, 
         description=None if description is None else description[:1024],
         source=_source(app),
     )
+
+
+def _duration(options: dict[str, Any], key: str) -> Micros | None:
+    value = options.get(key)
+    return None if value is None else parse_duration(value, field=key)
 
 
 def _timing(options: dict[str, Any]) -> Timing:
@@ -336,11 +348,13 @@ def _one_of(kind: type[E], value: str, field: str) -> E:
         raise Invalid("DULY-E118", f"{value!r} is not one of {choices}.", field=field) from None
 
 
-def _kind(function: Callable[..., Any], executor: str | None) -> ExecutorKind:
+def _kind(function: Callable[..., Any], executor: str | None, batch: int) -> ExecutorKind:
     is_async = inspect.iscoroutinefunction(function)
     if executor is None:
         return ExecutorKind.LOOP if is_async else ExecutorKind.THREAD
     if executor == "process":
+        if batch > 1:
+            raise Invalid("DULY-E118", 'a batch handler cannot have executor="process".', field="batch", hint="Leave one of them out.")
         return ExecutorKind.PROCESS
     if executor == "thread" and not is_async:
         return ExecutorKind.THREAD

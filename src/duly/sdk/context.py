@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Generator, Sequence
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
+from duly.domain.errors import TooLarge
 from duly.domain.ids import execution_text, job_text
 from duly.domain.instants import to_datetime
-from duly.ports.handlers import Attempt
+from duly.ports.handlers import Attempt, storable
+
+LARGEST_CHECKPOINT = 256 * 1024
+LONGEST_PROGRESS_MESSAGE = 1024
 
 
 class Cancelled(Exception):
@@ -44,13 +52,22 @@ class Log:
 
 
 class Context:
-    """One attempt of one execution. Every value is read from the attempt; nothing here is shared."""
+    """One attempt of one execution. Every value is read from the attempt; nothing here is shared.
 
-    __slots__ = ("_attempt", "log")
+    A batch handler gets the context of the first execution; `items` has that of each.
+    """
 
-    def __init__(self, attempt: Attempt) -> None:
+    __slots__ = ("_attempt", "_members", "log")
+
+    def __init__(self, attempt: Attempt, members: Sequence[Attempt] = ()) -> None:
         self._attempt = attempt
+        self._members = members
         self.log = Log(attempt)
+
+    @property
+    def items(self) -> list[Context]:
+        """A context for each execution of a batch, in the order of the items; only this one when it is none."""
+        return [Context(attempt) for attempt in self._members] if self._members else [self]
 
     @property
     def run_id(self) -> str:
@@ -114,13 +131,62 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether somebody asked it to stop."""
+        """Whether it was asked to stop: cancelled, out of time, or its worker drains. Of a batch: all of it."""
+        if self._members:
+            return all(attempt.cancelled for attempt in self._members)
         return self._attempt.cancelled
 
     def raise_if_cancelled(self) -> None:
-        """Stop here if somebody asked for it."""
-        if self._attempt.cancelled:
+        """Stop here if it was asked to."""
+        if self.cancelled:
             raise Cancelled(self.run_id)
+
+    def heartbeat(self) -> None:
+        """Say that it is alive, for a job with a `heartbeat_timeout`. Progress and checkpoints say it as well."""
+        self._attempt.beat()
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """How far it is; shown to whoever looks. Cheap: the latest is sent along every now and then."""
+        told: dict[str, Any] = {"done": done}
+        if total is not None:
+            told["total"] = total
+        if message is not None:
+            told["message"] = storable(message)[:LONGEST_PROGRESS_MESSAGE]
+        self._attempt.tell(msgspec.json.encode(told).decode())
+
+    def checkpoint(self, value: Any) -> Awaitable[None]:
+        """Save a value (JSON) with which the next attempt begins, should there be one: `await ctx.checkpoint({"row": 500})`.
+
+        In an async handler it is awaited; in a plain one it has been saved when the call returns. Raises TooLarge (DULY-E130) past
+        256 KiB, when nothing is written, and LeaseLost when this attempt no longer holds its execution: stop then.
+        """
+        data = msgspec.json.encode(value)
+        if len(data) > LARGEST_CHECKPOINT:
+            message = f"the checkpoint has {len(data):,} bytes; {LARGEST_CHECKPOINT:,} are the limit."
+            raise TooLarge("DULY-E130", message, hint="Keep large data elsewhere and save a reference.")
+        saving = self._attempt.keep(data.decode())
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            saving.result()
+            return _Saved()
+        return asyncio.wrap_future(saving, loop=loop)
+
+    @property
+    def last_checkpoint(self) -> Any:
+        """What the last checkpoint saved, in this attempt or an earlier one; None when there is none."""
+        kept = self._attempt.kept
+        return None if kept is None or kept.data is None else msgspec.json.decode(kept.data)
+
+
+class _Saved:
+    """A checkpoint that has been saved: awaiting it costs nothing."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
 
 
 _current: ContextVar[Context | None] = ContextVar("duly_current", default=None)
@@ -134,8 +200,8 @@ def current() -> Context:
     return context
 
 
-def enter(attempt: Attempt) -> Context:
-    """Make the context of an attempt the current one."""
-    context = Context(attempt)
+def enter(attempt: Attempt, members: Sequence[Attempt] = ()) -> Context:
+    """Make the context of an attempt, or of a batch, the current one."""
+    context = Context(attempt, members)
     _current.set(context)
     return context

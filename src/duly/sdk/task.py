@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
@@ -12,8 +12,10 @@ from duly.domain.durations import parse_duration
 from duly.domain.errors import Invalid
 from duly.domain.instants import Instant, from_datetime
 from duly.domain.job import JobSpec
-from duly.ports.handlers import Attempt, ExecutorKind, Failure, PythonCall
-from duly.sdk.arguments import Arguments
+from duly.ports.endings import Failure
+from duly.ports.handlers import Attempt, ExecutorKind, PythonCall
+from duly.sdk import batch
+from duly.sdk.arguments import Arguments, BatchArguments
 from duly.sdk.context import Context, enter
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ class Task(Generic[P, R]):
         self._app = app
         self._function = function
         self.spec = spec
-        self.arguments = Arguments(function)
+        self.arguments = Arguments(function) if spec.batch == 1 else BatchArguments(function)
         self.kind = kind
 
     @property
@@ -56,35 +58,46 @@ class Task(Generic[P, R]):
         payload = self.arguments.to_payload(args, kwargs)
         return (await self._app.enqueue_payloads(self, [payload], run_at=_instant(when)))[0]
 
-    async def enqueue_many(self, calls: Iterable[Mapping[str, Any]]) -> list[str]:
-        """Many at once, in one transaction: each item is the keyword arguments of one."""
-        return await self._app.enqueue_payloads(self, [self.arguments.to_payload((), dict(call)) for call in calls])
+    async def enqueue_many(self, calls: Iterable[Any]) -> list[str]:
+        """Many at once, in one transaction: each is the keyword arguments of one call, or an item of a batch handler."""
+        payloads = [self.arguments.to_payload(*_arguments(call, self.spec.batch)) for call in calls]
+        return await self._app.enqueue_payloads(self, payloads)
 
     def call(self) -> PythonCall:
         """How a worker runs it."""
-        return PythonCall(self.name, self.kind, self._call_async() if inspect.iscoroutinefunction(self._function) else self._call_sync())
+        is_async = inspect.iscoroutinefunction(self._function)
+        if isinstance(self.arguments, BatchArguments):
+            many = batch.call_async if is_async else batch.call_sync
+            return PythonCall(self.name, self.kind, many(self._function, self.arguments), self.spec.batch)
+        single = self._call_async if is_async else self._call_sync
+        return PythonCall(self.name, self.kind, single(self.arguments))
 
-    def _call_async(self) -> Callable[[Attempt], Coroutine[Any, Any, Any]]:
+    def _call_async(self, arguments: Arguments) -> Callable[[Attempt], Coroutine[Any, Any, Any]]:
         function: Any = self._function
 
         async def run(attempt: Attempt) -> Any:
-            return await function(**self._bind(attempt, enter(attempt)))
+            return await function(**_bind(arguments, attempt, enter(attempt)))
 
         return run
 
-    def _call_sync(self) -> Callable[[Attempt], Any]:
+    def _call_sync(self, arguments: Arguments) -> Callable[[Attempt], Any]:
         function: Any = self._function
 
         def run(attempt: Attempt) -> Any:
-            return function(**self._bind(attempt, enter(attempt)))
+            return function(**_bind(arguments, attempt, enter(attempt)))
 
         return run
 
-    def _bind(self, attempt: Attempt, context: Context) -> dict[str, Any]:
-        try:
-            return self.arguments.bind(attempt.payload, context)
-        except Invalid as error:
-            raise Failure(str(error), type="InvalidPayload", retry=False) from error
+
+def _bind(arguments: Arguments, attempt: Attempt, context: Context) -> dict[str, Any]:
+    try:
+        return arguments.bind(attempt.payload, context)
+    except Invalid as error:
+        raise Failure(str(error), type="InvalidPayload", retry=False) from error
+
+
+def _arguments(call: Any, size: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return ((), dict(call)) if size == 1 else ((call,), {})
 
 
 def _instant(when: datetime) -> Instant:

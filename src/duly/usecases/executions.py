@@ -93,7 +93,8 @@ class Executions:
         return (await self.enqueue(actor, past.job_id, [wanted], idempotency))[0]
 
     async def cancel(self, actor: Actor, id: ExecutionId) -> Execution:
-        """Ask it to stop: at once when it waits, at the worker's next heartbeat when it runs. Cancelling twice is a no-op."""
+        """Ask it to stop: at once when it waits; when it runs its worker is told, and ends it after the job's grace if it has not
+        stopped by then. Cancelling twice is a no-op."""
         before = await self.show(actor, id)
         if before.state is State.CANCELLED:
             return before
@@ -104,7 +105,10 @@ class Executions:
                 field="executionId",
                 hint="A final execution cannot be cancelled.",
             )
-        stands = await self._cancels.cancel(actor.tenant, [id], actor.key_id, self._clock.now())
+        grace = await self._jobs.stop_grace(before.job_version)
+        stands = await self._cancels.cancel(actor.tenant, [id], actor.key_id, self._clock.now(), grace)
+        if stands.get(id) is State.RUNNING:
+            await self._transport.announce_cancel()
         after = await self.show(actor, id)
         if is_final(after.state) and after.state is not State.CANCELLED and stands.get(id) is not State.RUNNING:
             raise Conflict("DULY-E211", f"{execution_text(id)} was faster: it is {after.state.name}.", field="executionId")

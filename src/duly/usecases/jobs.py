@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from duly.domain.access import Actor
 from duly.domain.errors import Conflict, DulyError, Invalid, NotFound
 from duly.domain.ids import JobId, job_text, new_ids
-from duly.domain.instants import Instant
+from duly.domain.instants import Instant, Micros
 from duly.domain.job import NAME, Job, JobSpec, check_spec, schedule_of
 from duly.domain.lifecycle import JobState
 from duly.domain.schedule import OneTimeSchedule, Schedule, next_fire
@@ -72,6 +72,11 @@ class Jobs:
 
     async def _flush(self, creations: Sequence[_Creation]) -> list[list[Job]]:
         return await self._store.create_jobs([(creation.jobs, creation.idempotency) for creation in creations], self._clock.now())
+
+    async def stop_grace(self, version: int) -> Micros:
+        """How long a handler of this job version may take to stop when it is asked; none for a version this release cannot read."""
+        found = (await self._store.versions([version])).get(version)
+        return 0 if found is None else found.spec.stop_grace
 
     async def show(self, actor: Actor, id: JobId) -> Job:
         """The job, or NotFound: a foreign tenant's job is not there. Callers that come at once share their queries."""

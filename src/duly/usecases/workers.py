@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from json import loads
+from typing import assert_never
 from uuid import UUID
 
 from duly.domain import decide
 from duly.domain.access import Actor
 from duly.domain.errors import Conflict, DulyError, NotFound
-from duly.domain.execution import Claimed, Finished, LeaseId, LogLine, Saved, Stop, WorkerId
+from duly.domain.execution import Claimed, Finished, LeaseId, LogLine, Lost, Saved, Stop, Verdict, WorkerId
 from duly.domain.fairness import share_out
 from duly.domain.ids import ExecutionId, execution_text
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import JobVersion, satisfies
-from duly.domain.lifecycle import COSTS_AN_ATTEMPT, Outcome, State
+from duly.domain.lifecycle import Outcome, State
 from duly.domain.shards import shard_of
 from duly.ports.clock import Clock, Entropy
 from duly.ports.desk import Ended, Held, Member
@@ -31,6 +33,7 @@ MOST_VERSIONS = 100_000
 # A version that this release cannot read belongs to a newer one: back to the queue, for a while.
 UNREADABLE_WAIT: Micros = 10 * SECOND
 CANCELLED = '{"reason":"cancelled"}'
+FAILED = '{"type":"Failure","message":""}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class Report:
     outcome: Outcome
     result: str | None = None
     error: str | None = None
+    # The names that the job's retry rules look for.
+    kinds: tuple[str, ...] = ()
     retry: bool = True
     retry_after: Micros | None = None
     took: Micros | None = None
@@ -97,6 +102,14 @@ class Workers:
         if stops is None:
             raise _lost()
         return stops
+
+    async def stops(self, worker: WorkerId) -> list[Stop]:
+        """The same question without living on: for one who waits for the answer."""
+        return await self._store.desk.stops(worker)
+
+    async def wait_stop(self, seconds: float) -> None:
+        """Until somebody may have asked something to stop, or the time has passed."""
+        await self._transport.wait_cancel(seconds)
 
     # ------------------------------------------------------------ taking work
 
@@ -174,9 +187,12 @@ class Workers:
         versions = await self._versions(member.job_version for member in members.values())
         finished: dict[Held, Finished] = {}
         for report in reports:
-            member = members.get((report.lease, report.id))
-            if member is not None and member.job_version in versions:
-                finished.setdefault((report.lease, report.id), self._finished(report, member, versions[member.job_version], now))
+            held_by_it = (report.lease, report.id)
+            member = members.get(held_by_it)
+            if member is not None and member.job_version in versions and held_by_it not in finished:
+                version = versions[member.job_version]
+                verdict = await self._verdict(worker, report, member, version, now)
+                finished[held_by_it] = _finished(report, member, version, verdict, now)
         ended = await self._store.desk.settle(worker, list(finished.values()), held, now)
         touched = await self._touched(worker, [id for lease, id in held if (lease, id) not in ended])
         return [_reported(report, ended.get((report.lease, report.id)), touched) for report in reports]
@@ -189,40 +205,53 @@ class Workers:
         assert reported.ended is not None
         return reported.ended
 
-    def _finished(self, report: Report, member: Member, version: JobVersion, now: Instant) -> Finished:
-        ended_at = max(now - report.ago, member.granted_at)
-        started_at = member.granted_at if report.took is None else max(ended_at - report.took, member.granted_at)
-        state, error, retry_at = self._verdict(report, member, version, now)
-        return Finished(
-            report.id,
-            report.lease,
-            report.outcome,
-            state,
-            started_at,
-            ended_at,
-            version.job_id,
-            shard_of(version.job_id),
-            member.holds_place,
-            report.result,
-            error,
-            retry_at,
-        )
+    async def _verdict(self, worker: WorkerId, report: Report, member: Member, version: JobVersion, now: Instant) -> Verdict:
+        """What becomes of the execution: the job's policy decides, the worker may only ask for less."""
+        spec = version.spec
+        deadline = None if spec.execution_timeout is None else member.due_at + spec.execution_timeout
+        match report.outcome:
+            case Outcome.SUCCEEDED:
+                return Verdict(State.SUCCEEDED, None, None)
+            case Outcome.CANCELLED:
+                return Verdict(State.CANCELLED, None, report.error or CANCELLED)
+            case Outcome.RELEASED:
+                # It keeps its place in the queue unless it is to wait.
+                if report.retry_after is None:
+                    return Verdict(State.SCHEDULED, member.due_at, report.error)
+                return decide.after_snooze(report.retry_after, member.attempt, now, deadline)
+            case Outcome.WORKER_LOST:
+                lost = await self._lost(worker, report, member, version)
+                return decide.after_loss(lost, spec.retry, now, _how(report.error))
+            case Outcome.FAILED | Outcome.TIMED_OUT:
+                return decide.after_failure(
+                    spec.retry,
+                    member.failures,
+                    now,
+                    self._entropy(53) / (1 << 53),
+                    error=report.error or FAILED,
+                    kinds=report.kinds,
+                    retry=report.retry,
+                    wait=report.retry_after,
+                    deadline=deadline,
+                )
+            case _:
+                assert_never(report.outcome)
 
-    def _verdict(self, report: Report, member: Member, version: JobVersion, now: Instant) -> tuple[State, str | None, Instant | None]:
-        if report.outcome is Outcome.SUCCEEDED:
-            return State.SUCCEEDED, None, None
-        if report.outcome is Outcome.CANCELLED:
-            return State.CANCELLED, report.error or CANCELLED, None
-        if report.outcome not in COSTS_AN_ATTEMPT:
-            # Given back: it keeps its place in the queue unless it is to wait.
-            return State.SCHEDULED, report.error, member.due_at if report.retry_after is None else now + report.retry_after
-        error = report.error or '{"type":"Failure","message":""}'
-        chance = self._entropy(53) / (1 << 53)
-        verdict = decide.after_failure(version.spec.retry, member.failures, now, chance, error=error, retry=report.retry)
-        retry_at = verdict.retry_at
-        if retry_at is not None and report.retry_after is not None:
-            retry_at = now + report.retry_after
-        return verdict.state, verdict.error, retry_at
+    async def _lost(self, worker: WorkerId, report: Report, member: Member, version: JobVersion) -> Lost:
+        return Lost(
+            id=report.id,
+            lease=report.lease,
+            worker=worker,
+            granted_at=member.granted_at,
+            attempt=member.attempt,
+            failures=member.failures,
+            losses=await self._store.outcomes.losses(report.id),
+            # Whoever was asked to stop is final by that: the ledger sees to it.
+            cancelled=False,
+            job_id=version.job_id,
+            job_version=version.number,
+            holds_place=member.holds_place,
+        )
 
     async def log(self, actor: Actor, worker: WorkerId, lines: Sequence[tuple[Held, LogLine]]) -> int:
         """Keep lines of attempts that run under the worker's leases; answers how many were kept."""
@@ -280,13 +309,40 @@ class Workers:
         return await self._store.desk.touched(worker, ids) if ids else set()
 
 
+def _finished(report: Report, member: Member, version: JobVersion, verdict: Verdict, now: Instant) -> Finished:
+    """The end as the ledger takes it. Nobody can have started before the lease was granted, whatever he says."""
+    ended_at = max(now - report.ago, member.granted_at)
+    return Finished(
+        report.id,
+        report.lease,
+        report.outcome,
+        verdict.state,
+        member.granted_at if report.took is None else max(ended_at - report.took, member.granted_at),
+        ended_at,
+        version.job_id,
+        shard_of(version.job_id),
+        member.holds_place,
+        report.result,
+        verdict.error,
+        verdict.retry_at,
+    )
+
+
 def _reported(report: Report, ended: Ended | None, touched: set[ExecutionId]) -> Reported:
     if ended is None:
         return Reported(report.id, None, _refusal(report.id, touched))
+    if ended.outcome is Outcome.WORKER_LOST is not report.outcome:
+        return Reported(report.id, None, _refusal(report.id, {report.id}))
     if ended.outcome is not report.outcome:
         told = f"This attempt was reported before as {ended.outcome.name}; that stands."
         return Reported(report.id, ended, Conflict("DULY-E224", told, field="outcome"))
     return Reported(report.id, ended)
+
+
+def _how(error: str | None) -> str:
+    """How the process ended, in the words of whoever saw it."""
+    told = loads(error or FAILED)
+    return str(told.get("detail") or told.get("message") or "the process that ran it is gone")
 
 
 def _refusal(id: ExecutionId, touched: set[ExecutionId]) -> DulyError:

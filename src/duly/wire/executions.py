@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from duly.domain.execution import Attempt, Execution, LogLine
+from duly.domain.execution import Attempt, Execution, LogLine, Saved
 from duly.domain.ids import execution_text, job_text
 from duly.domain.job import Priority
 from duly.wire.shapes import Moment, Seconds, Shape, View, shown, shown_json
@@ -65,6 +65,13 @@ class OutcomeName(StrEnum):
     RELEASED = "RELEASED"
 
 
+class CheckpointView(View, kw_only=True):
+    """The last checkpoint of an execution: its number, over all attempts, and when it was saved."""
+
+    number: int
+    saved_at: str
+
+
 class ExecutionView(View, kw_only=True):
     """An execution as it is read."""
 
@@ -88,6 +95,7 @@ class ExecutionView(View, kw_only=True):
     result: Any
     error: Any
     progress: Any = None
+    checkpoint: CheckpointView | None = None
     cancel_asked_at: str | None = None
     skip_reason: str | None = None
 
@@ -148,9 +156,17 @@ def execution_view(execution: Execution) -> ExecutionView:
         payload=shown_json(execution.payload),
         result=shown_json(execution.result),
         error=shown_json(execution.error),
+        progress=None if execution.saved is None else shown_json(execution.saved.progress),
+        checkpoint=_checkpoint_view(execution.saved),
         cancel_asked_at=shown(execution.cancel_asked_at),
         skip_reason=None if execution.skip is None else execution.skip.name.lower(),
     )
+
+
+def _checkpoint_view(saved: Saved | None) -> CheckpointView | None:
+    if saved is None or saved.saved_at is None:
+        return None
+    return CheckpointView(number=saved.number, saved_at=shown(saved.saved_at) or "")
 
 
 def attempt_view(attempt: Attempt) -> AttemptView:

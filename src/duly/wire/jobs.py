@@ -11,10 +11,10 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from duly.domain.catchup import CatchUp, CatchUpPolicy
 from duly.domain.errors import Invalid
 from duly.domain.ids import job_text
-from duly.domain.instants import SECOND, Instant
+from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import HttpCall, Job, JobSpec, JobType, Priority, Target, Timing
 from duly.domain.overlap import Overlap, OverlapPolicy
-from duly.domain.retry import Backoff, RetryPolicy
+from duly.domain.retry import Backoff, RetryPolicy, RetryRule
 from duly.domain.schedule import DstGap, DstOverlap
 from duly.wire.executions import ExecutionView
 from duly.wire.schedules import TimingShape
@@ -30,6 +30,7 @@ from duly.wire.shapes import (
     View,
     json_text,
     moment,
+    pattern,
     shown,
     shown_json,
 )
@@ -58,6 +59,23 @@ class TargetShape(Shape, kw_only=True):
     shell: Annotated[list[Argument], Meta(min_length=1, max_length=256, examples=[["echo", "hello"]])] | None = None
 
 
+class RetryRuleShape(Shape, kw_only=True):
+    """What one kind of error changes; the first rule that names its class or a base class of it holds."""
+
+    error: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=200,
+            examples=["ValueError"],
+            extra_json_schema=pattern("^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*$"),
+        ),
+    ]
+    retry: bool = True
+    delay_ms: Millis | None = None
+    max_attempts: Annotated[int, Meta(ge=1, le=1000)] | None = None
+
+
 class RetryShape(Shape, kw_only=True):
     """How often and how soon a failed attempt is tried again."""
 
@@ -68,6 +86,7 @@ class RetryShape(Shape, kw_only=True):
     multiplier: Annotated[float, Meta(ge=1, le=100)] = 2.0
     jitter: Annotated[float, Meta(ge=0, le=1)] = 0.1
     max_losses: Annotated[int, Meta(ge=1, le=1000)] = 3
+    rules: Annotated[list[RetryRuleShape], Meta(max_length=50)] = []
 
 
 class CatchUpShape(Shape, kw_only=True):
@@ -87,6 +106,10 @@ class JobShape(TimingShape, kw_only=True):
     payload: Raw | UnsetType = UNSET
     retry_policy: RetryShape = msgspec.field(default_factory=RetryShape)
     timeout_sec: Annotated[float, Meta(ge=0.001, le=604_800)] | None = None
+    execution_timeout_sec: Annotated[float, Meta(ge=0.001, le=31_622_400)] | None = None
+    heartbeat_timeout_sec: Annotated[float, Meta(ge=1, le=604_800)] | None = None
+    stop_grace_sec: Annotated[float, Meta(ge=0, le=86_400)] = 10.0
+    batch: Annotated[int, Meta(ge=1, le=1000)] = 1
     priority: Priority = Priority.NORMAL
     overlap: OverlapPolicy = OverlapPolicy.SKIP
     max_queued: Annotated[int, Meta(ge=1, le=1000)] = 100
@@ -141,6 +164,10 @@ class JobView(View, kw_only=True):
     payload: Any = None
     retry_policy: RetryShape
     timeout_sec: float | None = None
+    execution_timeout_sec: float | None = None
+    heartbeat_timeout_sec: float | None = None
+    stop_grace_sec: float = 10.0
+    batch: int = 1
     priority: Priority
     overlap: OverlapPolicy
     max_queued: int
@@ -166,7 +193,11 @@ def spec_of(shape: JobShape, now: Instant, *, fallback_name: str, source: str | 
         target=_target(shape.target),
         payload=json_text(shape.payload, "payload"),
         retry=_retry(shape.retry_policy),
-        timeout=None if shape.timeout_sec is None else round(shape.timeout_sec * SECOND),
+        timeout=_micros(shape.timeout_sec),
+        execution_timeout=_micros(shape.execution_timeout_sec),
+        heartbeat_timeout=_micros(shape.heartbeat_timeout_sec),
+        stop_grace=round(shape.stop_grace_sec * SECOND),
+        batch=shape.batch,
         priority=shape.priority,
         overlap=Overlap(policy=shape.overlap, max_queued=shape.max_queued),
         catch_up=_catch_up(shape.catch_up),
@@ -207,7 +238,11 @@ def job_fields(job: Job, words: str) -> dict[str, Any]:
         "end_at": shown(timing.end_at),
         "payload": shown_json(spec.payload),
         "retry_policy": _retry_shape(spec.retry),
-        "timeout_sec": None if spec.timeout is None else spec.timeout / SECOND,
+        "timeout_sec": _seconds(spec.timeout),
+        "execution_timeout_sec": _seconds(spec.execution_timeout),
+        "heartbeat_timeout_sec": _seconds(spec.heartbeat_timeout),
+        "stop_grace_sec": spec.stop_grace / SECOND,
+        "batch": spec.batch,
         "priority": spec.priority,
         "overlap": spec.overlap.policy,
         "max_queued": spec.overlap.max_queued,
@@ -310,7 +345,18 @@ def _retry(shape: RetryShape) -> RetryPolicy:
         multiplier=shape.multiplier,
         jitter=shape.jitter,
         max_losses=shape.max_losses,
+        rules=tuple(_rule(rule) for rule in shape.rules),
     )
+
+
+def _rule(shape: RetryRuleShape) -> RetryRule:
+    delay = None if shape.delay_ms is None else shape.delay_ms * 1000
+    return RetryRule(error=shape.error, retry=shape.retry, delay=delay, max_attempts=shape.max_attempts)
+
+
+def _rule_shape(rule: RetryRule) -> RetryRuleShape:
+    delay_ms = None if rule.delay is None else rule.delay // 1000
+    return RetryRuleShape(error=rule.error, retry=rule.retry, delay_ms=delay_ms, max_attempts=rule.max_attempts)
 
 
 def _retry_shape(policy: RetryPolicy) -> RetryShape:
@@ -322,7 +368,16 @@ def _retry_shape(policy: RetryPolicy) -> RetryShape:
         multiplier=policy.multiplier,
         jitter=policy.jitter,
         max_losses=policy.max_losses,
+        rules=[_rule_shape(rule) for rule in policy.rules],
     )
+
+
+def _micros(seconds: float | None) -> Micros | None:
+    return None if seconds is None else round(seconds * SECOND)
+
+
+def _seconds(micros: Micros | None) -> float | None:
+    return None if micros is None else micros / SECOND
 
 
 def _catch_up(shape: CatchUpPolicy | CatchUpShape) -> CatchUp:

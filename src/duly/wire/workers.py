@@ -28,6 +28,10 @@ Error = Annotated[
         examples=[{"type": "ValueError", "message": "no such table: orders"}],
     ),
 ]
+Kinds = Annotated[
+    list[Annotated[str, Meta(max_length=256, extra_json_schema=NO_NUL)]],
+    Meta(max_length=64, description="The names that the job's retry rules look for; the error's `type` when there are none."),
+]
 Level = Annotated[str, Meta(min_length=1, max_length=16, extra_json_schema=pattern("^[A-Za-z]+$"), examples=["info"])]
 
 
@@ -101,9 +105,11 @@ class LeaseView(View, kw_only=True):
 
 
 class HeartbeatShape(Shape, kw_only=True):
-    """I am alive."""
+    """I am alive. With `waitSec` the answer waits for a stop that is not among those `heard` already."""
 
     ttl_sec: Ttl | None = None
+    wait_sec: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] = 0
+    heard: Annotated[list[RunId], Meta(max_length=10_000)] = []
 
 
 class StopView(View, kw_only=True):
@@ -161,6 +167,7 @@ class FailShape(FencedShape, kw_only=True):
     """The attempt failed. The job's policy decides whether it is tried again, unless `retry` is false."""
 
     error: Error | None = None
+    kinds: Kinds = []
     outcome: BadEnd = BadEnd.FAILED
     retry: bool = True
     retry_after_sec: Took | None = None
@@ -175,13 +182,14 @@ class ReleaseShape(FencedShape, kw_only=True):
 
 
 class End(StrEnum):
-    """How an attempt can end."""
+    """How an attempt can end. WORKER_LOST: the process that ran it died, and the worker lives on."""
 
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     TIMED_OUT = "TIMED_OUT"
     CANCELLED = "CANCELLED"
     RELEASED = "RELEASED"
+    WORKER_LOST = "WORKER_LOST"
 
 
 class ResultShape(Shape, kw_only=True):
@@ -192,6 +200,7 @@ class ResultShape(Shape, kw_only=True):
     outcome: End
     result: Raw | UnsetType = UNSET
     error: Error | None = None
+    kinds: Kinds = []
     retry: bool = True
     retry_after_sec: Took | None = None
     took_sec: Took | None = None

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from duly.adapters.remote.connection import Server
+from duly.adapters.remote.connection import ANSWER_TIMEOUT, Server
 from duly.adapters.remote.session import ServerTime, Session
-from duly.adapters.remote.work import RemoteCheckpoints, RemoteOutcomes, RemoteReady, RemoteVersions
-from duly.domain.errors import Forbidden, NotFound, Unavailable
+from duly.adapters.remote.work import WAIT, RemoteCheckpoints, RemoteOutcomes, RemoteReady, RemoteVersions
+from duly.domain.errors import DulyError, Forbidden, NotFound, Unavailable
 from duly.domain.execution import Stop, WorkerId
 from duly.domain.ids import parse_execution_id
 from duly.domain.instants import SECOND, Instant, Micros
@@ -17,6 +17,7 @@ from duly.ports.clock import SettableClock
 from duly.ports.store import Liveness, WorkerAbout
 from duly.wire.workers import DrainShape, DrainView, HeartbeatShape, HeartbeatView, RegisteredView, RegisterShape
 
+PAUSE_AFTER_FAULT = 5.0
 # What a server says of a key that it does not take.
 REFUSED = ("DULY-E301", "DULY-E302", "DULY-E303")
 
@@ -47,7 +48,7 @@ class RemoteLiveness:
         self._time.note(asked, answer.store_now)
         worker = int(answer.worker_id)
         if self._session is not None:
-            self._session.begin(worker, about.pool, about.handlers)
+            self._session.begin(worker, about, ttl)
         return worker
 
     async def renew(self, worker: WorkerId, now: Instant, ttl: Micros) -> list[Stop] | None:
@@ -76,8 +77,11 @@ class RemoteLiveness:
 class RemoteTransport:
     """What a remote worker waits for: the answer of its long poll. It announces nothing."""
 
-    def __init__(self, ready: RemoteReady) -> None:
+    def __init__(self, server: Server, session: Session, ready: RemoteReady) -> None:
+        self._server = server
+        self._session = session
         self._ready = ready
+        self._heard: list[str] = []
 
     async def announce(self, routes: Sequence[int]) -> None:
         return None
@@ -92,9 +96,17 @@ class RemoteTransport:
         return await self._ready.wait(timeout)
 
     async def wait_cancel(self, timeout: float) -> bool:
-        """Cancels come with the heartbeat."""
-        await asyncio.sleep(timeout)
-        return False
+        """A heartbeat whose answer waits for a stop. It adds nothing to our trust; the heartbeat's own thread sees to that."""
+        wait, worker = min(timeout, WAIT), self._session.worker
+        try:
+            shape = HeartbeatShape(ttl_sec=self._session.ttl / SECOND, wait_sec=wait, heard=self._heard)
+            answer = await self._server.post(f"/v1/workers/{worker}/heartbeat", shape, HeartbeatView, timeout=wait + ANSWER_TIMEOUT)
+        except DulyError:
+            # The heartbeat says what there is to say about it.
+            await asyncio.sleep(PAUSE_AFTER_FAULT)
+            return False
+        before, self._heard = self._heard, [] if answer is None else [stop.execution_id for stop in answer.stop]
+        return bool(set(self._heard) - set(before))
 
     async def wait_due(self, until: Instant, timeout: float) -> list[Instant]:
         await asyncio.sleep(timeout)
@@ -151,7 +163,7 @@ def open_remote(url: str, key: str, clock: SettableClock, *, agent: str) -> Remo
         checkpoints=RemoteCheckpoints(server, session),
         definitions=RemoteVersions(session),
         liveness=RemoteLiveness(server, time, session),
-        transport=RemoteTransport(ready),
+        transport=RemoteTransport(server, session, ready),
         time=time,
     )
 

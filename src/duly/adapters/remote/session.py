@@ -9,9 +9,10 @@ import msgspec
 
 from duly.domain.execution import Claimed, Finished, LeaseId, Saved, WorkerId
 from duly.domain.ids import ExecutionId, parse_execution_id
-from duly.domain.instants import Micros, from_rfc3339
+from duly.domain.instants import SECOND, Micros, from_rfc3339
 from duly.domain.job import JobVersion
 from duly.ports.clock import SettableClock
+from duly.ports.store import WorkerAbout
 from duly.wire.workers import LeaseView
 
 MOST_VERSIONS = 100_000
@@ -39,18 +40,21 @@ class Session:
     worker: WorkerId = 0
     pool: str = "default"
     handlers: list[str] = field(default_factory=list)
+    ttl: Micros = 15 * SECOND
     is_lost: bool = False
     held: dict[LeaseId, set[ExecutionId]] = field(default_factory=dict)
     versions: dict[int, JobVersion] = field(default_factory=dict)
     saved: dict[ExecutionId, Saved] = field(default_factory=dict)
     losses: dict[ExecutionId, int] = field(default_factory=dict)
+    numbers: dict[ExecutionId, int] = field(default_factory=dict)
 
-    def begin(self, worker: WorkerId, pool: str, handlers: list[str]) -> None:
+    def begin(self, worker: WorkerId, about: WorkerAbout, ttl: Micros) -> None:
         """A new life: nothing is held. What is known of job versions stays true."""
-        self.worker, self.pool, self.handlers, self.is_lost = worker, pool, handlers, False
+        self.worker, self.pool, self.handlers, self.ttl, self.is_lost = worker, about.pool, about.handlers, ttl, False
         self.held.clear()
         self.saved.clear()
         self.losses.clear()
+        self.numbers.clear()
 
     def take(self, lease: LeaseView) -> Claimed:
         """An answered lease as the role knows it."""
@@ -63,6 +67,7 @@ class Session:
         ids = [parse_execution_id(run.execution_id) for run in runs]
         self.held[lease.lease_id] = set(ids)
         for id, run in zip(ids, runs, strict=True):
+            self.numbers[id] = run.job_version
             if run.checkpoint is not None:
                 self.saved[id] = Saved(run.checkpoint.number, msgspec.json.encode(run.checkpoint.data).decode(), None)
             if run.losses:
@@ -79,9 +84,15 @@ class Session:
             payloads=[run.payload for run in runs],
         )
 
+    def version_of(self, item: Finished) -> JobVersion | None:
+        """The version under which it ran."""
+        number = self.numbers.get(item.id)
+        return None if number is None else self.versions.get(number)
+
     def settled(self, finished: list[Finished]) -> None:
         """These were reported: a lease in which nothing is left is no longer ours to know."""
         for item in finished:
+            self.numbers.pop(item.id, None)
             self.saved.pop(item.id, None)
             self.losses.pop(item.id, None)
             left = self.held.get(item.lease)

@@ -135,7 +135,9 @@ class RemoteOutcomes:
     async def finish(self, worker: WorkerId, finished: Sequence[Finished], closing: Sequence[LeaseId], now: Instant) -> set[ExecutionId]:
         refused: set[ExecutionId] = set()
         for part in _parts(finished):
-            told = await self._report(worker, ReportShape(results=[_result(item, self._clock.now()) for item in part]))
+            told = await self._report(
+                worker, ReportShape(results=[_result(item, self._session.version_of(item), self._clock.now()) for item in part])
+            )
             if told is None:
                 refused |= {item.id for item in part}
             else:
@@ -215,7 +217,7 @@ def _parts(finished: Sequence[Finished]) -> Iterator[list[Finished]]:
         yield part
 
 
-def _result(item: Finished, now: Instant) -> ResultShape:
+def _result(item: Finished, version: JobVersion | None, now: Instant) -> ResultShape:
     again = item.state is State.SCHEDULED
     wait: Micros | None = None
     if again and item.retry_at is not None:
@@ -226,12 +228,22 @@ def _result(item: Finished, now: Instant) -> ResultShape:
         outcome=End[item.outcome.name],
         result=msgspec.UNSET if item.result is None else msgspec.Raw(item.result.encode()),
         error=None if item.error is None else msgspec.json.decode(item.error),
+        kinds=_kinds(item, version),
         retry=again,
         # A release that keeps its place in the queue is due since long.
         retry_after_sec=None if wait is None or (wait <= 0 and item.outcome is Outcome.RELEASED) else _seconds(wait),
         took_sec=_seconds(item.finished_at - item.started_at),
         ago_sec=_seconds(now - item.finished_at),
     )
+
+
+def _kinds(item: Finished, version: JobVersion | None) -> list[str]:
+    """What to try again was decided here, by all the names of the error. The server knows one of them, so it is given the rule
+    that allows most attempts: it must not be stricter than we were."""
+    if version is None or item.state is not State.SCHEDULED or item.outcome not in COSTS_AN_ATTEMPT:
+        return []
+    rules = [rule for rule in version.spec.retry.rules if rule.retry and rule.max_attempts is not None]
+    return [max(rules, key=lambda rule: rule.max_attempts or 0).error] if rules else []
 
 
 def _seconds(micros: Micros) -> float:

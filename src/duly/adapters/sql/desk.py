@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from duly.adapters.sql.engine import Action, Call, Engine, one
-from duly.adapters.sql.rows import encode, worker_of
-from duly.domain.execution import Finished, LeaseId, WorkerId
+from duly.adapters.sql.rows import as_uuid, encode, worker_of
+from duly.domain.execution import Finished, LeaseId, Stop, WorkerId
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import Instant
 from duly.domain.lifecycle import Outcome, State
@@ -30,6 +30,9 @@ class SqlDesk:
 
     async def leases(self, worker: WorkerId) -> list[LeaseId]:
         return [row["lease_id"] for row in await self._engine.fetch("leases_of", {"worker": worker})]
+
+    async def stops(self, worker: WorkerId) -> list[Stop]:
+        return [Stop(as_uuid(row["id"]), row["kill_at"]) for row in await self._engine.fetch("cancels_of_worker", {"worker": worker})]
 
 
 class SqliteDesk(SqlDesk):
@@ -74,11 +77,9 @@ def member_of(row: Any) -> Member:
 
 
 def ended_of(row: Any) -> Ended | None:
-    """A row of ended_under. What the sweeper wrote when it took the lease away is no end of the worker's."""
+    """A row of ended_under; None when the attempt has not ended."""
     outcome, state = row["outcome"], row["state"]
     if outcome is None and state is None:
-        return None
-    if outcome == Outcome.WORKER_LOST:
         return None
     return Ended(
         Outcome.SUCCEEDED if outcome is None else Outcome(outcome), State.SCHEDULED if state is None else State(state), row["retry_at"]

@@ -1,0 +1,47 @@
+"""One call of a handler, while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from duly.domain.ids import ExecutionId
+from duly.domain.instants import Micros
+from duly.ports.endings import Failure
+from duly.ports.handlers import Attempt
+from duly.roles.plans import Plan
+
+
+class Running:
+    """One call of a handler: with one attempt, or with those of a batch. Times are boottime: a step of the clock must not end it.
+
+    What few calls ever need has its default in the class: a short handler pays for four fields.
+    """
+
+    heard_at: Micros | None = None
+    beats = 0
+    # Whether it was asked to stop, why a limit did it, when asking ends, whether it has, and what came of it.
+    is_asked = False
+    why: str | None = None
+    kill_at: Micros | None = None
+    is_ended = False
+    note: str | None = None
+    # Members of a batch that were asked to stop while the others go on.
+    kills: dict[ExecutionId, Micros] | None = None
+
+    def __init__(self, attempts: tuple[Attempt, ...], plan: Plan, task: asyncio.Task[None], limit: Micros | None) -> None:
+        self.attempts = attempts
+        self.plan = plan
+        self.task = task
+        self.limit = limit
+
+
+def one_each(results: Any, count: int) -> Sequence[Any]:
+    """What a batch handler returned, as one result for each."""
+    if results is None:
+        return [None] * count
+    if not isinstance(results, list | tuple) or len(results) != count:
+        got = f"{len(results)} results" if isinstance(results, list | tuple) else f"a {type(results).__name__}"
+        raise Failure(f"the handler returned {got} for {count} executions; it returns a list of one each, or None", type="WrongResults")
+    return results

@@ -1,0 +1,163 @@
+"""How an attempt that did not succeed is reported: what its handler raised, or why it was stopped, as a Finished."""
+
+from __future__ import annotations
+
+import traceback
+
+import msgspec
+
+from duly.domain import decide
+from duly.domain.execution import Finished, Lost, Verdict, WorkerId
+from duly.domain.instants import SECOND, Instant, Micros
+from duly.domain.lifecycle import Outcome, State
+from duly.ports.clock import Clock, Entropy
+from duly.ports.endings import Died, Discard, Failure, Snooze, kinds_of
+from duly.ports.handlers import Attempt, storable
+from duly.roles.plans import Plan
+
+# A traceback starts at the user's own frame.
+_OUR_FRAMES = ("/duly/roles/", "/duly/executors/", "/duly/sdk/", "/concurrent/futures/", "/asyncio/")
+LONGEST_MESSAGE = 4096
+LONGEST_DETAIL = 16_384
+CANCELLED = '{"reason":"cancelled"}'
+_encode = msgspec.json.encode
+
+
+class Endings:
+    """Asks the decisions and writes the report; the runners call it and send it."""
+
+    def __init__(self, worker: WorkerId, clock: Clock, entropy: Entropy) -> None:
+        self._worker = worker
+        self._clock = clock
+        self._entropy = entropy
+
+    def raised(self, attempt: Attempt, plan: Plan, error: BaseException, *, asked_to_stop: bool) -> Finished:
+        """The handler raised this. `asked_to_stop`: somebody wants it cancelled, though it has not heard of it."""
+        match error:
+            case Snooze():
+                return self._snoozed(attempt, plan, error.wait)
+            case Discard():
+                reason = _encode({"reason": "discarded", "message": storable(_words(error))[:LONGEST_MESSAGE]}).decode()
+                return self._report(attempt, plan, Outcome.CANCELLED, Verdict(State.CANCELLED, None, reason))
+            case Died():
+                return self._died(attempt, plan, error, asked_to_stop)
+            case Failure():
+                told = _told(error.type, _words(error), error.detail)
+                return self._failed(attempt, plan, told, kinds_of(error), retry=error.retry, wait=error.retry_after)
+            case _:
+                # SystemExit and KeyboardInterrupt as well: a handler that calls sys.exit() must not end the worker.
+                return self._failed(attempt, plan, _told(type(error).__name__, _words(error), _trace(error)), kinds_of(error))
+
+    def stopped(self, attempt: Attempt, plan: Plan, why: str | None, note: str | None) -> Finished:
+        """It was stopped, or stopped itself. `why` a limit ended it; the `note` says what became of a handler that did not stop."""
+        match attempt.stop:
+            case Outcome.RELEASED:
+                return self._report(attempt, plan, Outcome.RELEASED, Verdict(State.SCHEDULED, attempt.due_at, None))
+            case Outcome.CANCELLED:
+                error = CANCELLED if note is None else _encode({"reason": "cancelled", "message": note}).decode()
+                return self._report(attempt, plan, Outcome.CANCELLED, Verdict(State.CANCELLED, None, error))
+            case Outcome.TIMED_OUT:
+                told = _told("TimedOut", "; ".join(part for part in (why, note) if part), None)
+                return self._failed(attempt, plan, told, ("TimedOut",), outcome=Outcome.TIMED_OUT)
+            case _:
+                told = _told("CancelledError", "the handler cancelled itself", None)
+                return self._failed(attempt, plan, told, ("CancelledError",))
+
+    def too_late(self, attempt: Attempt, plan: Plan) -> Finished:
+        """Its time for all attempts was over before this one began."""
+        error = decide.execution_timeout(f"not run again: {all_together(plan.execution_timeout or 0)}")
+        return self._report(attempt, plan, Outcome.TIMED_OUT, Verdict(State.DEAD, None, error))
+
+    def _snoozed(self, attempt: Attempt, plan: Plan, wait: Micros) -> Finished:
+        verdict = decide.after_snooze(wait, attempt.attempt, self._clock.now(), _deadline(attempt, plan))
+        return self._report(attempt, plan, Outcome.RELEASED if verdict.state is State.SCHEDULED else Outcome.TIMED_OUT, verdict)
+
+    def _died(self, attempt: Attempt, plan: Plan, death: Died, asked_to_stop: bool) -> Finished:
+        version = plan.version
+        lost = Lost(
+            id=attempt.id,
+            lease=attempt.fence,
+            worker=self._worker,
+            granted_at=attempt.started_at,
+            attempt=attempt.attempt,
+            failures=attempt.failures,
+            losses=attempt.losses,
+            cancelled=asked_to_stop,
+            job_id=version.job_id,
+            job_version=version.number,
+            holds_place=attempt.holds_place,
+        )
+        how = storable("\n".join(part for part in (str(death), death.detail) if part))[:LONGEST_DETAIL]
+        return self._report(attempt, plan, Outcome.WORKER_LOST, decide.after_loss(lost, version.spec.retry, self._clock.now(), how))
+
+    def _failed(
+        self,
+        attempt: Attempt,
+        plan: Plan,
+        error: str,
+        kinds: tuple[str, ...],
+        *,
+        outcome: Outcome = Outcome.FAILED,
+        retry: bool = True,
+        wait: Micros | None = None,
+    ) -> Finished:
+        verdict = decide.after_failure(
+            plan.version.spec.retry,
+            attempt.failures,
+            self._clock.now(),
+            self._entropy(53) / (1 << 53),
+            error=error,
+            kinds=kinds,
+            retry=retry,
+            wait=wait,
+            deadline=_deadline(attempt, plan),
+        )
+        return self._report(attempt, plan, outcome, verdict)
+
+    def _report(self, attempt: Attempt, plan: Plan, outcome: Outcome, verdict: Verdict) -> Finished:
+        return Finished(
+            attempt.id,
+            attempt.fence,
+            outcome,
+            verdict.state,
+            attempt.started_at,
+            self._clock.now(),
+            plan.job_id,
+            plan.shard,
+            attempt.holds_place,
+            None,
+            verdict.error,
+            verdict.retry_at,
+        )
+
+
+def all_together(limit: Micros) -> str:
+    """Why the time for all attempts ended it."""
+    return f"all attempts together took longer than {limit / SECOND:g} s"
+
+
+def _deadline(attempt: Attempt, plan: Plan) -> Instant | None:
+    return None if plan.execution_timeout is None else attempt.due_at + plan.execution_timeout
+
+
+def _told(kind: str, message: str, detail: str | None) -> str:
+    told = {"type": kind, "message": storable(message)[:LONGEST_MESSAGE]}
+    if detail:
+        told["detail"] = storable(detail)[-LONGEST_DETAIL:]
+    return _encode(told).decode()
+
+
+def _words(error: BaseException) -> str:
+    """What an error says, even when it cannot say it."""
+    try:
+        return str(error)
+    except Exception:
+        return f"(a {type(error).__name__} that cannot be printed)"
+
+
+def _trace(error: BaseException) -> str:
+    """The traceback from the user's own frame on."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not any(part in frame.filename.replace("\\", "/") for part in _OUR_FRAMES)]
+    lines = traceback.format_list(own or list(frames))
+    return "".join(["Traceback (most recent call last):\n", *lines, f"{type(error).__name__}: {_words(error)}\n"])
