@@ -70,7 +70,7 @@ class NotedHints:
         self.cancels += 1
 
     async def wait_cancel(self, timeout: float) -> bool:
-        return False
+        return await self.wait_ready(timeout)
 
     async def wait_ready(self, timeout: float) -> bool:
         await asyncio.sleep(0)
