@@ -168,11 +168,12 @@ class Workers:
         await self._store.desk.settle(worker, released, [], now)
 
     async def _versions(self, numbers: Iterable[int]) -> dict[int, JobVersion]:
-        unknown = sorted(set(numbers) - self._known.keys())
+        wanted = set(numbers)
+        unknown = sorted(wanted - self._known.keys())
         if unknown:
             if len(self._known) > MOST_VERSIONS:
                 self._known.clear()
-                unknown = sorted(set(numbers))
+                unknown = sorted(wanted)
             self._known |= await self._store.definitions.versions(unknown)
         return self._known
 
@@ -220,7 +221,7 @@ class Workers:
                     return Verdict(State.SCHEDULED, member.due_at, report.error)
                 return decide.after_snooze(report.retry_after, member.attempt, now, deadline)
             case Outcome.WORKER_LOST:
-                lost = await self._lost(worker, report, member, version)
+                lost = await self._loss(worker, report, member, version)
                 return decide.after_loss(lost, spec.retry, now, _how(report.error))
             case Outcome.FAILED | Outcome.TIMED_OUT:
                 return decide.after_failure(
@@ -237,7 +238,7 @@ class Workers:
             case _:
                 assert_never(report.outcome)
 
-    async def _lost(self, worker: WorkerId, report: Report, member: Member, version: JobVersion) -> Lost:
+    async def _loss(self, worker: WorkerId, report: Report, member: Member, version: JobVersion) -> Lost:
         return Lost(
             id=report.id,
             lease=report.lease,
