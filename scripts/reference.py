@@ -11,6 +11,7 @@ from typing import Any
 from duly.config import SETTINGS
 from duly.domain.codes import CODES
 from duly.domain.lifecycle import TRANSITIONS, JobState, Outcome, SkipReason, State, Trigger, is_final
+from duly.domain.why import MEANINGS, WhyCode
 from duly.http.app import route_table
 from duly.http.openapi import openapi
 
@@ -20,7 +21,7 @@ NOTE = "<!-- Written by `python -m scripts.reference`; change the code, not this
 
 def pages() -> dict[str, str]:
     """Every page by its file name."""
-    return {"settings.md": settings(), "errors.md": errors(), "states.md": states(), "api.md": api()}
+    return {"settings.md": settings(), "errors.md": errors(), "states.md": states(), "api.md": api(), "why.md": why()}
 
 
 def settings() -> str:
@@ -59,6 +60,18 @@ def states() -> str:
         f"Where an execution stands is the table it stands in. Final: {final}.",
         _table("from", "to", rows=edges),
         "\n".join(lists),
+    )
+
+
+def why() -> str:
+    """One row per reason."""
+    rows = [f"| `{code}` | {MEANINGS[code]} |" for code in WhyCode]
+    return _page(
+        "Reasons",
+        "What `GET /v1/executions/{id}/why`, `GET /v1/jobs/{id}/why` and `duly why` answer with, most important first. "
+        "The list is closed, and the codes are stable; the sentences are for people.",
+        _table("code", "what it means", rows=rows),
+        "See [Why did it not run?](../how-to/why.md).",
     )
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from duly.ports.endings import Discard, GiveUp, LeaseLost, RetryLater, Snooze
     from duly.sdk.client import Client
     from duly.sdk.context import Cancelled, Context, current
+    from duly.sdk.limits import Concurrency, Rate
     from duly.sdk.retry import Retry, Rule
     from duly.sdk.task import Task
 
@@ -19,6 +20,7 @@ __all__ = [
     "App",
     "Cancelled",
     "Client",
+    "Concurrency",
     "Conflict",
     "Context",
     "Discard",
@@ -28,6 +30,7 @@ __all__ = [
     "Invalid",
     "LeaseLost",
     "NotFound",
+    "Rate",
     "Retry",
     "RetryLater",
     "Rule",
@@ -44,6 +47,7 @@ _HOMES = {
     "duly.ports.endings": ("Discard", "GiveUp", "LeaseLost", "RetryLater", "Snooze"),
     "duly.sdk.client": ("Client",),
     "duly.sdk.context": ("Cancelled", "Context", "current"),
+    "duly.sdk.limits": ("Concurrency", "Rate"),
     "duly.sdk.retry": ("Retry", "Rule"),
     "duly.sdk.task": ("Task",),
 }

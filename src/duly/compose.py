@@ -47,9 +47,12 @@ from duly.roles.timekeeper import Timekeeper
 from duly.roles.worker import WorkerSettings
 from duly.sdk import app as sdk
 from duly.usecases.access import Access, Keyring, ensure_admin_key, is_key_shaped
+from duly.usecases.bulk import Bulk
+from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
+from duly.usecases.why import Why
 from duly.usecases.workers import Workers
 
 if TYPE_CHECKING:
@@ -167,6 +170,9 @@ class Service:
             jobs=node.jobs,
             executions=node.executions,
             fleet=node.fleet,
+            why=Why(node.store.facts, node.store.insights, node.store.ready, node.clock, node.settings.retention),
+            dead_letters=DeadLetters(node.store.letters, node.executions, node.clock, node.transport),
+            bulk=Bulk(node.store.letters, node.jobs, node.executions, node.store.cancels, node.clock, system_entropy, node.transport),
             access=Access(node.store.keys, node.clock),
             keyring=Keyring(node.store.keys, node.clock, system_entropy),
             workers=Workers(node.store, node.clock, system_entropy, node.transport, node.settings.worker_ttl),

@@ -221,7 +221,7 @@ def test_a_run_that_nobody_can_run_is_pointed_out(server: Running) -> None:
     answer = server.duly("run", "homeless", "--wait", "--timeout", "4s")
 
     assert answer.code == 7
-    assert "! No live worker serves nobody_has_it in pool default" in answer.err
+    assert "! No live worker of pool default offers nobody_has_it." in answer.err
 
 
 def test_a_run_in_the_future_waits_and_is_cancelled(server: Running) -> None:
@@ -413,7 +413,7 @@ def test_what_a_reader_does_not_want_is_not_an_error(server: Running) -> None:
 
 
 def test_a_run_that_no_worker_can_take_says_so_wherever_one_looks(server: Running) -> None:
-    reason = "No live worker serves nightly_reprot in pool default; did you mean nightly_report?"
+    reason = "No live worker of pool default offers nightly_reprot. Did you mean nightly_report?"
     made = server.duly("job", "create", "--name", "misspelled", "--handler", "nightly_reprot", "--json")
     run = server.duly("run", "misspelled", "--json")
     shown = server.duly("run", "show", json.loads(run.out)["executionId"], "--json")

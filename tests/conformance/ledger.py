@@ -9,15 +9,18 @@ from uuid import UUID
 
 from duly.adapters.sql.engine import Engine, Lane
 from duly.adapters.sql.engine_sqlite import SqliteEngine
-from duly.adapters.sql.rows import NEVER, as_uuid
+from duly.adapters.sql.rows import NEVER, as_uuid, as_uuids
 from duly.domain.lifecycle import COSTS_AN_ATTEMPT, JobState, State
 
 Row = dict[str, Any]
 
 _TABLES = {
-    "executions": "SELECT id, job_id, tenant, route, holds_place, skip_reason, due_at, rank FROM executions",
+    "executions": "SELECT id, job_id, tenant, route, holds_place, skip_reason, due_at, rank, gates FROM executions",
     "timers": "SELECT id, route, tenant, rank, due_at, attempt, failures FROM timers",
-    "blocked": "SELECT id, route, tenant, rank, attempt FROM blocked",
+    "blocked": "SELECT id, reason, route, tenant, rank, attempt, failures FROM blocked",
+    "gates": "SELECT gate, capacity, lasts FROM gates",
+    "gate_waits": "SELECT gate, rank, id FROM gate_waits",
+    "slots": "SELECT gate, id, attempt, lasts, until FROM slots",
     "ready": "SELECT id, route, tenant, rank, attempt, failures FROM ready",
     "outcomes": "SELECT id, state, attempt, lease_id FROM outcomes",
     "attempts": "SELECT id, attempt, outcome, lease_id, retry_at FROM attempts ORDER BY id, attempt",
@@ -50,6 +53,8 @@ async def raw(engine: Engine, sql: str) -> list[Row]:
 def _value(value: Any) -> Any:
     if isinstance(value, bytes) and len(value) == 16:
         return as_uuid(value)
+    if isinstance(value, list):
+        return [UUID(int=one.int) for one in value]
     return UUID(int=value.int) if isinstance(value, UUID) else value
 
 
@@ -74,6 +79,7 @@ async def assert_ledger_is_sound(engine: Engine) -> None:
     _attempts_have_no_holes(headers, rows, attempts, running)
     _keys_can_be_computed(headers, rows, attempts)
     _places_belong_to_the_living(headers, rows)
+    _gates_are_passed_in_order(headers, rows, running)
     _schedules_follow_their_jobs(rows)
 
 
@@ -106,7 +112,7 @@ def _nothing_is_left_over(headers: Mapping[UUID, Row], rows: Mapping[str, Sequen
     with_members = {row["lease_id"] for row in rows["members"]}
     leases = {row["lease_id"] for row in rows["leases"]}
     assert leases == with_members, f"empty leases {leases - with_members}, members without a lease {with_members - leases}"
-    waiting = Counter(row["id"] for row in rows["waits"])
+    waiting = Counter(row["id"] for row in (*rows["waits"], *rows["gate_waits"]))
     assert waiting == Counter(row["id"] for row in rows["blocked"]), "who is blocked waits for exactly one thing"
     for row in rows["waits"]:
         assert row["waits_for"] == headers[row["id"]]["job_id"]
@@ -119,7 +125,7 @@ def _attempts_have_no_holes(
         assert [row["attempt"] for row in ended] == list(range(1, len(ended) + 1)), f"holes in the attempts of {run_id}"
         fences = [row["lease_id"] for row in ended]
         assert fences == sorted(set(fences)), f"fences of {run_id} do not grow"
-    for row in (*rows["timers"], *rows["ready"], *running):
+    for row in (*rows["timers"], *rows["ready"], *rows["blocked"], *running):
         ended = attempts.get(row["id"], ())
         assert row["attempt"] == len(ended) + 1, f"{row['id']} is at attempt {row['attempt']} after {len(ended)}"
         assert row["failures"] == sum(one["outcome"] in COSTS_AN_ATTEMPT for one in ended), f"budget of {row['id']}"
@@ -148,7 +154,7 @@ def _keys_can_be_computed(headers: Mapping[UUID, Row], rows: Mapping[str, Sequen
 
 def _places_belong_to_the_living(headers: Mapping[UUID, Row], rows: Mapping[str, Sequence[Row]]) -> None:
     final = {row["id"] for row in rows["outcomes"]}
-    blocked = {row["id"] for row in rows["blocked"]}
+    blocked = {row["id"] for row in rows["blocked"] if row["reason"] == 0}
     held = {row["id"]: row["job_id"] for row in rows["places"]}
     for run_id, job_id in held.items():
         assert run_id in headers, "a place without a header"
@@ -159,6 +165,31 @@ def _places_belong_to_the_living(headers: Mapping[UUID, Row], rows: Mapping[str,
     assert entitled == held.keys(), f"live without a place: {entitled - held.keys()}"
     for row in rows["waits"]:
         assert row["waits_for"] in held.values(), f"{row['id']} waits for a place that nobody holds"
+
+
+def _gates_are_passed_in_order(headers: Mapping[UUID, Row], rows: Mapping[str, Sequence[Row]], running: Sequence[Row]) -> None:
+    """Who is past a gate stands in a slot of it, who waits waits at the first gate it has no slot of, and no gate is overfull."""
+    gates = {row["gate"]: row for row in rows["gates"]}
+    at = {row["id"]: row for row in rows["gate_waits"]}
+    assert len(at) == len(rows["gate_waits"]), "one waits at two gates"
+    assert at.keys() == {row["id"] for row in rows["blocked"] if row["reason"] == 1}
+    live = {row["id"]: row["attempt"] for row in (*rows["ready"], *running, *rows["blocked"])}
+    held: dict[UUID, set[UUID]] = defaultdict(set)
+    for row in rows["slots"]:
+        if row["lasts"] is None or row["until"] is None:
+            assert live.get(row["id"]) == row["attempt"], f"{row['id']} has ended and keeps its slot"
+        if live.get(row["id"]) == row["attempt"]:
+            held[row["id"]].add(row["gate"])
+    for run_id in live:
+        gate_ids = headers[run_id]["gates"]
+        order = [gate_ids] if isinstance(gate_ids, UUID) else as_uuids(gate_ids)
+        passed = order[: order.index(at[run_id]["gate"])] if run_id in at else order
+        waits_for_a_place = run_id in {row["id"] for row in rows["blocked"] if row["reason"] == 0}
+        counted = [gate for gate in passed if gates[gate]["lasts"] is None]
+        assert waits_for_a_place or set(counted) <= held[run_id], f"{run_id} went past a gate without a slot"
+    for gate, row in gates.items():
+        taken = sum(slot["gate"] == gate and slot["lasts"] is None for slot in rows["slots"])
+        assert taken <= row["capacity"], f"{taken} at a gate for {row['capacity']}"
 
 
 def _schedules_follow_their_jobs(rows: Mapping[str, Sequence[Row]]) -> None:

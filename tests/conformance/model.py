@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from duly.domain.decide import WAIT_AFTER_LOSS, Firing
-from duly.domain.execution import Finished, NewExecution
+from duly.domain.execution import Finished, Fire, NewExecution
 from duly.domain.instants import Instant, Micros
 from duly.domain.lifecycle import COSTS_AN_ATTEMPT, JobState, Outcome, State, is_final
+from duly.domain.overlap import OverlapPolicy
 
+STOPS_THE_PREVIOUS = (OverlapPolicy.CANCEL_PREVIOUS, OverlapPolicy.KILL_PREVIOUS)
 WAITING = (State.SCHEDULED, State.BLOCKED, State.PENDING)
 
 
@@ -85,19 +87,27 @@ class Model:
         states = []
         for fire in firing.fires:
             if fire.job_id in advanced and fire.id not in self.runs:
-                state = self._fired(fire.job_id, fire.takes_a_place, fire.queue_depth, suppressed=fire.skip is not None)
-                self.runs[fire.id] = Run(fire.job_id, state, fire.rank, fire.at, has_place=fire.takes_a_place and state is State.PENDING)
-                if self.runs[fire.id].has_place:
+                state = self._fired(fire)
+                has_place = fire.overlap.takes_a_place and state is State.PENDING
+                self.runs[fire.id] = Run(fire.job_id, state, fire.rank, fire.at, has_place=has_place)
+                if has_place:
                     self.places[fire.job_id] = fire.id
                 states.append(state)
+                if state is State.BLOCKED and fire.overlap.policy in STOPS_THE_PREVIOUS:
+                    self.cancel([self.places[fire.job_id]])
         return len(advanced), len(states), states.count(State.SKIPPED), states.count(State.BLOCKED)
 
-    def _fired(self, job: UUID, takes_a_place: bool, depth: int, *, suppressed: bool) -> State:
-        if suppressed:
+    def _fired(self, fire: Fire) -> State:
+        if fire.skip is not None:
             return State.SKIPPED
-        if not takes_a_place or job not in self.places:
+        if not fire.overlap.takes_a_place or fire.job_id not in self.places:
             return State.PENDING
-        return State.BLOCKED if len(self._queue(job)) < depth else State.SKIPPED
+        if fire.overlap.policy in STOPS_THE_PREVIOUS:
+            for waiter in self._queue(fire.job_id):
+                self.runs[waiter].state = State.SKIPPED
+            return State.BLOCKED
+        room = {OverlapPolicy.QUEUE_ONE: 1, OverlapPolicy.QUEUE_ALL: fire.overlap.max_queued}.get(fire.overlap.policy, 0)
+        return State.BLOCKED if len(self._queue(fire.job_id)) < room else State.SKIPPED
 
     def _queue(self, job: UUID) -> list[UUID]:
         return sorted(run_id for run_id, run in self.runs.items() if run.job == job and run.state is State.BLOCKED)
@@ -191,6 +201,10 @@ class Model:
             if self.runs[run_id].state in WAITING:
                 self._end(run_id, State.CANCELLED)
         return {run_id: self.runs[run_id].state for run_id in ids}
+
+    def carry_out_wishes(self) -> None:
+        """Whoever asked died before the end: the sweeper does it."""
+        self.cancel([run_id for run_id, run in sorted(self.runs.items()) if run.wish and run.state in WAITING])
 
     def wish(self, run_id: UUID) -> None:
         if not is_final(self.runs[run_id].state):

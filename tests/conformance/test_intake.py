@@ -35,9 +35,9 @@ class TestEnqueue:
     async def test_repeating_a_call_adds_nothing(self, world: World) -> None:
         job = await world.job()
         batch = world.new_executions(job, 3) + world.new_executions(job, 2, due_in=HOUR)
-        assert await world.store.intake.enqueue(batch, world.now) == 5
+        assert (await world.store.intake.enqueue(batch, world.now)).new == 5
 
-        assert await world.store.intake.enqueue(batch, world.now) == 0
+        assert (await world.store.intake.enqueue(batch, world.now)).new == 0
 
         assert len(await world.of_job(job)) == 5
 
@@ -45,9 +45,9 @@ class TestEnqueue:
     async def test_of_a_call_that_is_known_in_part_the_rest_is_added(self, world: World, known: list[int]) -> None:
         job = await world.job()
         batch = world.new_executions(job, 2) + world.new_executions(job, 2, due_in=HOUR)
-        assert await world.store.intake.enqueue([batch[n] for n in known], world.now) == len(known)
+        assert (await world.store.intake.enqueue([batch[n] for n in known], world.now)).new == len(known)
 
-        assert await world.store.intake.enqueue(batch, world.now) == 4 - len(known)
+        assert (await world.store.intake.enqueue(batch, world.now)).new == 4 - len(known)
 
         assert await world.states(execution.id for execution in batch) == [State.PENDING] * 2 + [State.SCHEDULED] * 2
 
@@ -55,7 +55,7 @@ class TestEnqueue:
         job = await world.job()
         (execution,) = world.new_executions(job, 1)
 
-        assert await world.store.intake.enqueue([execution, execution], world.now) == 1
+        assert (await world.store.intake.enqueue([execution, execution], world.now)).new == 1
 
         assert await world.state(execution.id) is State.PENDING
 
@@ -65,18 +65,18 @@ class TestEnqueue:
         await world.store.intake.enqueue(batch, world.now)
         await world.run()
 
-        assert await world.store.intake.enqueue(batch, world.now) == 0
+        assert (await world.store.intake.enqueue(batch, world.now)).new == 0
 
         assert await world.states(execution.id for execution in batch) == [State.SUCCEEDED] * 2
 
     async def test_nothing_is_nothing(self, world: World) -> None:
-        assert await world.store.intake.enqueue([], world.now) == 0
+        assert (await world.store.intake.enqueue([], world.now)).new == 0
 
     async def test_concurrent_repeats_add_each_once(self, world: World) -> None:
         job = await world.job()
         batch = world.new_executions(job, 20)
 
-        added = await asyncio.gather(*(world.store.intake.enqueue(batch, world.now) for _ in range(4)))
+        added = [report.new for report in await asyncio.gather(*(world.store.intake.enqueue(batch, world.now) for _ in range(4)))]
 
         assert sum(added) == 20
 

@@ -18,6 +18,7 @@ from duly.adapters.sql.engine_postgres import PostgresEngine
 from duly.adapters.sql.engine_sqlite import InlineSqliteEngine
 from duly.adapters.sql.migrate import upgrade
 from duly.domain.errors import Unavailable
+from duly.domain.execution import NewExecution
 from duly.domain.instants import MINUTE, SECOND
 from duly.domain.job import Priority
 from duly.domain.lifecycle import JobState, Outcome, State, is_final
@@ -116,6 +117,8 @@ class Ledger(RuleBasedStateMachine):
             assert answer == expected
         if unanswered:
             self.wait(self.world.store.losses.reconcile(self.world.now))
+            self.wait(self.world.store.losses.unstick(self.world.now + MINUTE, 1000))
+            self.model.carry_out_wishes()
 
     def _store_does(self, op: Op, fault: tuple[int, bool] | None) -> bool:
         with self.armed(fault):
@@ -180,10 +183,13 @@ class Ledger(RuleBasedStateMachine):
     def _job(self, which: int) -> Any:
         return self.jobs[which % len(self.jobs)]
 
+    async def _enqueue(self, batch: list[NewExecution]) -> int:
+        return (await self.world.store.intake.enqueue(batch, self.world.now)).new
+
     @rule(which=st.integers(0), count=st.integers(1, 4), due_in=st.sampled_from([0, 0, 0, 5 * SECOND]), fault=faults)
     def enqueue(self, which: int, count: int, due_in: int, fault: Any) -> None:
         batch = self.world.new_executions(self._job(which), count, due_in=due_in)
-        self.do(Op(lambda: self.world.store.intake.enqueue(batch, self.world.now), lambda: self.model.enqueue(batch)), fault)
+        self.do(Op(lambda: self._enqueue(batch), lambda: self.model.enqueue(batch)), fault)
 
     @rule()
     def decide(self) -> None:

@@ -242,7 +242,7 @@ class TestPassingOn:
 
         assert await standings(world, queue) == [State.SCHEDULED, B, B, B]
 
-    async def test_waiters_that_a_crash_left_alone_are_passed_on_by_reconcile(self, world: World, queue: Job) -> None:
+    async def test_waiters_that_a_crash_left_alone_are_passed_on_by_the_sweeper(self, world: World, queue: Job) -> None:
         # The finish committed; its process died before it passed the place on.
         worker = await world.worker()
         claimed = await world.claimed(worker)
@@ -253,9 +253,9 @@ class TestPassingOn:
         await raw(world.engine, "DELETE FROM places")
         await raw(world.engine, "DELETE FROM executions WHERE id NOT IN (SELECT id FROM blocked) AND id NOT IN (SELECT id FROM outcomes)")
 
-        assert await world.store.losses.reconcile(world.now) >= 1
+        assert await world.store.losses.unstick(world.now, 10) >= 1
 
-        assert await world.store.losses.reconcile(world.now) == 0
+        assert await world.store.losses.unstick(world.now, 10) == 0
         assert P in await standings(world, queue)
 
     async def test_a_place_that_a_final_execution_left_behind_is_freed_by_reconcile(self, world: World) -> None:

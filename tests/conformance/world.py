@@ -18,11 +18,12 @@ from duly.domain.fairness import Ask
 from duly.domain.ids import ExecutionId, JobId, new_ids
 from duly.domain.instants import DAY, HOUR, MINUTE, SECOND, Instant, Micros
 from duly.domain.job import Job, JobSpec, JobType, JobVersion, Priority, Target, Timing
-from duly.domain.lifecycle import JobState, Outcome, State, Trigger
+from duly.domain.lifecycle import JobState, Outcome, State
 from duly.domain.overlap import Overlap, OverlapPolicy
 from duly.domain.retry import Backoff, RetryPolicy
 from duly.domain.shards import SHARDS, shard_of
 from duly.ports.store import ExecutionFilter, FireReport, Idempotency, LossReport, NewJob, PromoteReport, Reschedule, WorkerAbout
+from duly.usecases.executions import Wanted, headers
 from tests.conformance.ledger import raw
 
 # Noon of a day far from any partition that a test makes by accident.
@@ -84,7 +85,12 @@ class World:
             target=Target(pool=pool, handler=changes.pop("handler", "noop"), requires=changes.pop("requires", {})),
             retry=changes.pop("retry", RETRIES),
             priority=changes.pop("priority", Priority.NORMAL),
-            overlap=Overlap(policy=overlap, max_queued=changes.pop("max_queued", 100)),
+            overlap=Overlap(
+                policy=overlap,
+                max_queued=changes.pop("max_queued", 100),
+                max_running=changes.pop("max_running", None),
+                grace=changes.pop("kill_grace", 10 * SECOND),
+            ),
             catch_up=CatchUp(policy=catch_up, grace=grace),
             **changes,
         )
@@ -133,18 +139,11 @@ class World:
     # ------------------------------------------------------------ intake
 
     def new_executions(self, job: Job, count: int, *, due_in: Micros = 0, payload: str | None = None) -> list[NewExecution]:
-        due_at = self.now + due_in
-        version = job.version
-        rank = due_at - version.head_start
-        shard = shard_of(job.id)
-        return [
-            NewExecution(run_id, job.id, version.number, version.tenant, version.route, shard, Trigger.ENQUEUE, due_at, rank, payload)
-            for run_id in self.ids(count)
-        ]
+        return headers(job, [Wanted(payload, delay=due_in)] * count, self.now, self.chance.getrandbits)
 
     async def enqueue(self, job: Job, count: int = 1, *, due_in: Micros = 0, payload: str | None = None) -> list[ExecutionId]:
         made = self.new_executions(job, count, due_in=due_in, payload=payload)
-        assert await self.store.intake.enqueue(made, self.now) == count
+        assert (await self.store.intake.enqueue(made, self.now)).new == count
         return [execution.id for execution in made]
 
     def key(self, text: str, body: bytes = b"body", lasts: Micros = DAY) -> Idempotency:

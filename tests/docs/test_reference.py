@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from duly.domain.codes import CODES
+from duly.domain.why import MEANINGS, WhyCode
 from scripts.reference import TARGET, pages
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +25,16 @@ def test_every_code_that_is_raised_is_registered_and_every_registered_one_is_use
 
     assert raised - CODES.keys() == set()
     assert CODES.keys() - raised == set()
+
+
+def test_every_reason_has_a_meaning_and_is_given_somewhere() -> None:
+    source = "\n".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "src/duly/domain/why").glob("*.py") if path.name != "answers.py"
+    )
+    given = set(re.findall(r"WhyCode\.([A-Z_]+)", source))
+
+    assert MEANINGS.keys() == set(WhyCode)
+    assert given == {code.name for code in WhyCode}
 
 
 def test_links_in_the_documents_lead_somewhere() -> None:

@@ -17,7 +17,7 @@ from duly.adapters.sql.store import store_on
 from duly.domain.access import Role
 from duly.domain.execution import Claimed, Finished, LogLine, WorkerId
 from duly.domain.fairness import Ask
-from duly.domain.instants import SECOND, Instant, Micros, from_rfc3339
+from duly.domain.instants import DAY, SECOND, Instant, Micros, from_rfc3339
 from duly.domain.lifecycle import Outcome, State
 from duly.domain.shards import shard_of
 from duly.http.app import Api, Services, create_api
@@ -25,9 +25,12 @@ from duly.ports.keys import KeyRow
 from duly.ports.store import Store, WorkerAbout
 from duly.usecases import access as keys
 from duly.usecases.access import Access, Keyring
+from duly.usecases.bulk import Bulk
+from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
+from duly.usecases.why import Why
 from duly.usecases.workers import Workers
 
 START = from_rfc3339("2026-01-05T12:00:00Z")
@@ -113,6 +116,12 @@ class Bench:
         assert answer.status_code == 201, answer.text
         return str(answer.json()["executionId"])
 
+    async def batch(self) -> str:
+        """A fresh batch's id; it has done nothing."""
+        answer = await self.client(ADMIN).post("/v1/executions:bulk", json={"action": "discard", "everything": True})
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["batchId"])
+
     async def claim(self) -> Claimed:
         """Take everything that is ready, as a fresh worker would."""
         now = self.clock.now()
@@ -173,10 +182,14 @@ async def bench() -> AsyncIterator[Bench]:
     await engine.script("INSERT INTO tenants (tenant, name) VALUES (2, 'strangers');")
     await store.keys.add_key(key_row(STRANGER, Role.ADMIN, tenant=2))
     jobs = Jobs(store.definitions, clock, entropy, hints)
+    executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, entropy, hints)
     services = Services(
         jobs=jobs,
-        executions=Executions(jobs, store.intake, store.cancels, store.insights, clock, entropy, hints),
+        executions=executions,
         fleet=Fleet(store.insights, clock),
+        why=Why(store.facts, store.insights, store.ready, clock, 30 * DAY),
+        dead_letters=DeadLetters(store.letters, executions, clock, hints),
+        bulk=Bulk(store.letters, jobs, executions, store.cancels, clock, entropy, hints),
         access=Access(store.keys, clock),
         keyring=Keyring(store.keys, clock, secrets.randbits),
         workers=Workers(store, clock, entropy, hints, 15 * SECOND),

@@ -132,7 +132,9 @@ async def test_every_route_refuses_bad_bodies(
     bench: Bench, admin: httpx.AsyncClient, declared: Any, body: bytes, headers: dict[str, str], codes: list[str]
 ) -> None:
     job = await bench.job()
-    path = declared.path.replace("{jobId}", job).replace("{executionId}", await bench.enqueue(job)).replace("{workerId}", "1")
+    path = declared.path.replace("{jobId}", job).replace("{executionId}", await bench.enqueue(job))
+    path = path.replace("{batchId}", await bench.batch())
+    path = path.replace("{workerId}", "1")
 
     answer = await admin.request(declared.method, path, content=body, headers={"content-type": "application/json", **headers})
 

@@ -18,7 +18,13 @@ TABLE = route_table()
 ROUTES = list(TABLE.routes)
 CLOSED = [declared for declared in ROUTES if declared.role is not None]
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY"]
-IDS = {"{jobId}": "job_" + "0" * 32, "{executionId}": "run_" + "0" * 32, "{workerId}": "0", "{keyId}": "0" * 16}
+IDS = {
+    "{jobId}": "job_" + "0" * 32,
+    "{executionId}": "run_" + "0" * 32,
+    "{batchId}": "batch_" + "0" * 32,
+    "{workerId}": "0",
+    "{keyId}": "0" * 16,
+}
 
 
 def named(declared: Route) -> str:
@@ -219,7 +225,7 @@ async def test_malformed_ids_are_malformed_and_foreign_ones_are_not_there(bench:
     answer = await bench.client(ADMIN).post(f"/v1/jobs/{job}/executions")
     run = answer.json()["executionId"]
     worker = (await bench.client(WORKER).post("/v1/workers", json={"name": "w", "handlers": ["h"]})).json()["workerId"]
-    path = filled(declared.path, jobId=job, executionId=run, workerId=worker, keyId=key_id(VIEWER))
+    path = filled(declared.path, jobId=job, executionId=run, workerId=worker, keyId=key_id(VIEWER), batchId=await bench.batch())
 
     foreign = await bench.client(STRANGER).request(declared.method, path, json=body_for(declared, worker))
     unknown = await bench.client(ADMIN).request(declared.method, filled(declared.path), json=body_for(declared, "0"))
@@ -227,9 +233,8 @@ async def test_malformed_ids_are_malformed_and_foreign_ones_are_not_there(bench:
     assert (foreign.status_code, unknown.status_code) == (404, 404)
     assert foreign.json()["code"] == unknown.json()["code"]
     for bad in ("x", "job_", "run_" + "g" * 32, "job_" + "0" * 31, job.upper(), job.removeprefix("job_"), "run_" + "0" * 33):
-        malformed = await send(
-            bench.api, declared.method, filled(declared.path, **dict.fromkeys(("jobId", "executionId", "workerId", "keyId"), bad)), ADMIN
-        )
+        spoiled = filled(declared.path, **dict.fromkeys((place.strip("{}") for place in IDS), bad))
+        malformed = await send(bench.api, declared.method, spoiled, ADMIN)
         assert malformed[0] == 422, bad
         assert b"DULY-E111" in malformed[2]
 

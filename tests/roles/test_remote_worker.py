@@ -22,7 +22,7 @@ from duly.domain.access import Actor, Role
 from duly.domain.errors import Forbidden, Unavailable
 from duly.domain.execution import Execution
 from duly.domain.ids import ExecutionId
-from duly.domain.instants import SECOND
+from duly.domain.instants import DAY, SECOND
 from duly.domain.job import Job
 from duly.domain.lifecycle import Outcome, State
 from duly.http.app import create_api
@@ -34,9 +34,12 @@ from duly.ports.store import Store, WorkerAbout
 from duly.roles.heartbeat import Heartbeat, HeartbeatSettings
 from duly.roles.worker import Worker, WorkerSettings
 from duly.usecases.access import Access, Keyring
+from duly.usecases.bulk import Bulk
+from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.executions import Executions, Wanted
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
+from duly.usecases.why import Why
 from duly.usecases.workers import Workers
 from duly.wire.jobs import JobShape
 
@@ -126,6 +129,9 @@ async def site() -> AsyncIterator[Site]:
         jobs=jobs,
         executions=executions,
         fleet=Fleet(store.insights, clock),
+        why=Why(store.facts, store.insights, store.ready, clock, 30 * DAY),
+        dead_letters=DeadLetters(store.letters, executions, clock, bell),
+        bulk=Bulk(store.letters, jobs, executions, store.cancels, clock, entropy, bell),
         access=Access(store.keys, clock),
         keyring=keyring,
         workers=Workers(store, clock, entropy, bell, LIFE.ttl),

@@ -88,6 +88,9 @@ def fields(execution: ExecutionView) -> list[tuple[str, str | None]]:
         ("payload", None if execution.payload is None else _compact(execution.payload)),
         ("result", None if execution.result is None else _compact(execution.result)),
         ("error", error_text(execution.error)),
+        ("replayed as", execution.replayed_as),
+        ("discarded", output.moment(execution.discarded_at)),
+        ("batch", execution.batch_id),
     ]
 
 

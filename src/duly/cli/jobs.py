@@ -143,7 +143,11 @@ def _configure_create(parser: Parser) -> None:
     parser.add_argument("--execution-timeout", metavar="TIME", help="how long all attempts together may take, from its due time on")
     parser.add_argument("--heartbeat-timeout", metavar="TIME", help="how long its handler may be silent")
     parser.add_argument("--stop-grace", metavar="TIME", help="how long it may take to stop when it is asked (10s)")
-    parser.add_argument("--overlap", metavar="POLICY", help="when the previous run still runs: skip, queue_one, queue_all or allow")
+    parser.add_argument(
+        "--overlap",
+        metavar="POLICY",
+        help="when the previous run still runs: skip, queue_one, queue_all, allow, cancel_previous or kill_previous",
+    )
     parser.add_argument("--description", metavar="TEXT")
     remote_options(parser)
 

@@ -26,9 +26,11 @@ TREE: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         "Every day",
         (
             ("ps", "daily", "what runs and what waits, now"),
-            ("run", "runs", "run a job now; also: run list, show, logs, attempts, cancel, replay"),
+            ("run", "runs", "run a job now; also: run list, show, logs, attempts, cancel, retry, replay"),
             ("logs", "daily", "what a run, or a job's latest run, has logged"),
+            ("why", "why", "why a run stands where it stands, or a job does not run"),
             ("next", "daily", "what fires when"),
+            ("dead", "dead", "dead letters: list, show, replay, discard"),
             ("job", "jobs", "list, show, create, pause, resume, delete, run"),
             ("cron", "cron", "explain a cron expression, offline"),
         ),

@@ -61,17 +61,20 @@ class Command(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A noun with its verbs. `otherwise` takes what is none of them."""
+    """A noun with its verbs. `otherwise` takes what is none of them; with `is_whole` also the noun alone."""
 
     summary: str
     path: str
     commands: Mapping[str, Command]
     otherwise: Command | None = None
+    is_whole: bool = False
 
     def run(self, words: Sequence[str]) -> int:
         """Hand the words to the verb that they start with."""
         if words and words[0] in self.commands:
             return self.commands[words[0]].run(words[1:])
+        if self.otherwise is not None and self.is_whole and not words:
+            return self.otherwise.run(words)
         if not words or words[0] in ("-h", "--help"):
             self._help()
             return 0 if words else 2

@@ -1,7 +1,7 @@
-"""`duly run JOB` runs a job now; `duly run list|show|logs|attempts|cancel|replay` look at runs.
+"""`duly run JOB` runs a job now; `duly run list|show|logs|attempts|cancel|retry|replay` look at runs.
 
 The two share a word as in `docker run` and `gh run`: the first argument decides. A job whose name is one of
-the six verbs is run with `duly job run NAME`.
+the seven verbs is run with `duly job run NAME`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import time
 from duly.cli import daily, output, remote
 from duly.cli.errors import OK, RUN_FAILED, TIMED_OUT
 from duly.cli.execution_text import COLUMNS, error_text, fields, situation
-from duly.cli.fleet import say_if_nobody_serves
 from duly.cli.output import Column, Output
 from duly.cli.parsing import Arguments, Command, Group, Parser, remote_options
 from duly.cli.values import moment_of, payload_of, seconds_of
+from duly.cli.why import say_if_stuck, say_why
 from duly.sdk import calls
 from duly.sdk.client import Client
 from duly.wire.executions import AttemptView, EnqueuedView, ExecutionView, StateName
@@ -73,7 +73,7 @@ def _after_enqueue(client: Client, out: Output, made: EnqueuedView, job_name: st
         out.one(shown, made, name=made.execution_id)
         if out.is_for_people:
             out.say(f"\nFollow it: duly logs -f {made.execution_id}")
-        say_if_nobody_serves(client, out, made.job_id)
+        say_if_stuck(client, out, made.execution_id)
         return OK
     limit = None if arguments.timeout is None else seconds_of(arguments.timeout, "--timeout")
     try:
@@ -103,7 +103,7 @@ def wait(client: Client, out: Output, execution_id: str, limit: float | None) ->
         waited = time.monotonic() - started
         if waited > PATIENCE and execution.state is StateName.PENDING and not has_looked:
             has_looked = True
-            say_if_nobody_serves(client, out, execution.job_id)
+            say_if_stuck(client, out, execution_id)
         left = None if limit is None else limit - waited
         if execution.state in FINAL or (left is not None and left <= 0):
             return execution
@@ -151,8 +151,8 @@ def _show(arguments: Arguments) -> int:
     with remote.connect(arguments) as client:
         execution = client.send(calls.show_execution(remote.run_id(arguments.run)))
         out.one(fields(execution), execution, name=execution.execution_id)
-        if execution.state is StateName.PENDING:
-            say_if_nobody_serves(client, out, execution.job_id)
+        if execution.state is not StateName.RUNNING:
+            say_why(client, out, execution.execution_id)
     return OK
 
 
@@ -173,6 +173,16 @@ def _cancel(arguments: Arguments) -> int:
     out.one(fields(execution), execution, name=execution.execution_id)
     if execution.state not in FINAL:
         out.say("It is running: its worker is told, and it stops soon.")
+    return OK
+
+
+def _retry(arguments: Arguments) -> int:
+    out = output.of(arguments)
+    with remote.connect(arguments) as client:
+        execution = client.send(calls.retry_execution(remote.run_id(arguments.run)))
+    out.one(fields(execution), execution, name=execution.execution_id)
+    if execution.execution_id != arguments.run:
+        out.say(f"It was dead: it runs again as {execution.execution_id}.")
     return OK
 
 
@@ -236,6 +246,7 @@ COMMANDS = {
             "logs": Command("what a run has logged", daily.logs_options, daily.logs, "duly run logs"),
             "attempts": Command("every attempt of a run", _configure_one, _attempts, "duly run attempts"),
             "cancel": Command("cancel a run: at once when it waits, soon when it runs", _configure_one, _cancel, "duly run cancel"),
+            "retry": Command("let a retry that waits run now, or replay a dead run", _configure_one, _retry, "duly run retry"),
             "replay": Command("run an ended run again, as a new one", _configure_replay, _replay, "duly run replay"),
         },
         otherwise=Command("Run a job now, whatever its schedule says.", run_options, run, "duly run", _EXAMPLES),

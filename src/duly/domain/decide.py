@@ -12,6 +12,7 @@ from duly.domain.ids import fire_id
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import SkipReason, State
+from duly.domain.limits import gates_of
 from duly.domain.retry import RetryPolicy, bounded_wait, delay_before_retry
 from duly.domain.schedule import next_fire
 
@@ -66,12 +67,14 @@ def fires(due: Sequence[DueSchedule], versions: Mapping[int, JobVersion], now: I
         version = versions[item.version]
         schedule = version.schedule
         if schedule is None:
-            advances.append(Advance(item.job_id, item.shard, item.version, item.next_fire_at, None))
+            advances.append(Advance(item.job_id, item.shard, item.version, item.next_fire_at, None, item.skip_at))
             continue
-        plan = plan_fires(schedule, version.spec.catch_up, item.next_fire_at, now, limit=TARGETS_PER_ADVANCE)
-        advances.append(Advance(item.job_id, item.shard, item.version, item.next_fire_at, plan.next_at))
-        overlap = version.spec.overlap
+        spec = version.spec
+        plan = plan_fires(schedule, spec.catch_up, item.next_fire_at, now, limit=TARGETS_PER_ADVANCE)
+        advances.append(Advance(item.job_id, item.shard, item.version, item.next_fire_at, plan.next_at, item.skip_at))
+        gates = gates_of(spec.limits, version.tenant, item.job_id, spec.name, spec.payload)
         for target in plan.targets:
+            asked = target.at == item.skip_at
             made.append(
                 Fire(
                     id=fire_id(item.job_id, target.at),
@@ -81,9 +84,11 @@ def fires(due: Sequence[DueSchedule], versions: Mapping[int, JobVersion], now: I
                     tenant=version.tenant,
                     route=version.route,
                     rank=target.at - version.head_start,
-                    takes_a_place=overlap.takes_a_place,
-                    queue_depth=overlap.queue_depth,
-                    skip=None if target.runs else SkipReason.MISFIRE,
+                    shard=item.shard,
+                    overlap=spec.overlap,
+                    skip=SkipReason.ASKED if asked else None if target.runs else SkipReason.MISFIRE,
+                    skip_by=item.skip_by if asked else None,
+                    gates=gates,
                 )
             )
     made.sort(key=lambda fire: fire.id.int)

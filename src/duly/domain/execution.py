@@ -8,17 +8,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from duly.domain.ids import ExecutionId, JobId
-from duly.domain.instants import Instant
+from duly.domain.instants import Instant, Micros
 from duly.domain.lifecycle import Outcome, SkipReason, State, Trigger
+from duly.domain.limits import Gate
+from duly.domain.overlap import Overlap
 
 LeaseId = int
 WorkerId = int
 
 
 class NewExecution(NamedTuple):
-    """An execution to be written: the immutable header. Payload is JSON text; None means the job version's."""
+    """An execution to be written: the immutable header. Payload is JSON text; None means the job version's.
+
+    `scheduled_at` is its nominal time where that is not when it is due; `gates` the limits it passes before it is ready;
+    `unique` a key that only one may have, with the end of its window (None: until it is final); `batch` what made it in bulk.
+    In an answer, `is_duplicate` says that its key was taken and the id is that of the one who has it.
+    """
 
     id: ExecutionId
     job_id: JobId
@@ -30,10 +38,18 @@ class NewExecution(NamedTuple):
     due_at: Instant
     rank: int
     payload: str | None = None
+    scheduled_at: Instant | None = None
+    gates: tuple[Gate, ...] = ()
+    unique: tuple[UUID, Instant | None] | None = None
+    batch: UUID | None = None
+    is_duplicate: bool = False
 
 
 class Fire(NamedTuple):
-    """One target of a schedule, to be written as an execution: it runs, or is recorded with the reason why not."""
+    """One target of a schedule, to be written as an execution: it runs, or is recorded with the reason why not.
+
+    `at` is its nominal time and its identity; it is due `delay` later (jitter).
+    """
 
     id: ExecutionId
     job_id: JobId
@@ -42,19 +58,31 @@ class Fire(NamedTuple):
     tenant: int
     route: int
     rank: int
-    takes_a_place: bool
-    queue_depth: int
+    shard: int
+    overlap: Overlap
     skip: SkipReason | None = None
+    skip_by: str | None = None
+    delay: Micros = 0
+    gates: tuple[Gate, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it can be written with thousands of others in one statement."""
+        return self.overlap.is_one_or_none and not self.gates and self.skip is not SkipReason.ASKED
 
 
 class Advance(NamedTuple):
-    """A schedule moves from where it was read to its next fire (None: it has no more and its job is complete)."""
+    """A schedule moves from where it was read to its next fire (None: it has no more and its job is complete).
+
+    `skip_at` is the fire that was asked to be skipped, as it was read: if that has changed meanwhile, somebody reads again.
+    """
 
     job_id: JobId
     shard: int
     version: int
     read_at: Instant
     next_at: Instant | None
+    skip_at: Instant | None = None
 
 
 class DueSchedule(NamedTuple):
@@ -64,6 +92,8 @@ class DueSchedule(NamedTuple):
     shard: int
     next_fire_at: Instant
     version: int
+    skip_at: Instant | None = None
+    skip_by: str | None = None
 
 
 @dataclass(slots=True)
@@ -78,6 +108,7 @@ class Claimed:
     due_ats: list[Instant]
     holds_place: list[bool]
     payloads: list[Any]
+    scheduled_ats: list[Instant]
 
     def part(self, wanted: Sequence[int]) -> Claimed:
         """The same lease with some of its executions, by their places in the lists."""
@@ -173,7 +204,11 @@ class Execution:
     error: str | None = None
     cancel_asked_at: Instant | None = None
     skip: SkipReason | None = None
+    scheduled_at: Instant | None = None
+    batch: UUID | None = None
     saved: Saved | None = None
+    replayed_as: ExecutionId | None = None
+    discarded_at: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)

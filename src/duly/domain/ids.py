@@ -21,6 +21,7 @@ ExecutionId = UUID
 
 JOB_PREFIX = "job_"
 EXECUTION_PREFIX = "run_"
+BATCH_PREFIX = "batch_"
 
 _DIGITS = re.compile("[0-9a-f]{32}")
 _NUMBER = re.compile("[0-9]{1,18}")
@@ -81,6 +82,11 @@ def execution_text(id: ExecutionId) -> str:
     return EXECUTION_PREFIX + id.hex
 
 
+def batch_text(id: UUID) -> str:
+    """The id as people and the wire see it: `batch_…`."""
+    return BATCH_PREFIX + id.hex
+
+
 def parse_job_id(text: str) -> JobId:
     """Read `job_…`; raises Invalid for anything else."""
     return _parse(text, JOB_PREFIX, "jobId")
@@ -110,6 +116,11 @@ def parse_key_id(text: str) -> str:
 def idempotency_key(tenant_name: str, job_name: str, job: JobId, id: ExecutionId, due_at: Instant) -> str:
     """Stable over attempts: tenant/job/scheduled time for a fire; for others the execution stands in for the time."""
     return f"{tenant_name}/{job_name}/{to_rfc3339(due_at) if fire_id(job, due_at) == id else execution_text(id)}"
+
+
+def parse_batch_id(text: str) -> UUID:
+    """Read `batch_…`; raises Invalid for anything else."""
+    return _parse(text, BATCH_PREFIX, "batchId")
 
 
 def _parse(text: str, prefix: str, field: str) -> UUID:

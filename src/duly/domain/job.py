@@ -15,6 +15,7 @@ from duly.domain.errors import Invalid
 from duly.domain.ids import JobId
 from duly.domain.instants import DAY, HOUR, LATEST, MINUTE, SECOND, Instant, Micros
 from duly.domain.lifecycle import JobState
+from duly.domain.limits import Limits
 from duly.domain.overlap import Overlap
 from duly.domain.retry import RetryPolicy
 from duly.domain.schedule import CronSchedule, DstGap, DstOverlap, IntervalSchedule, OneTimeSchedule, Schedule
@@ -126,6 +127,7 @@ class JobSpec:
     priority: Priority = Priority.NORMAL
     overlap: Overlap = field(default_factory=Overlap)
     catch_up: CatchUp = field(default_factory=CatchUp)
+    limits: Limits = field(default_factory=Limits)
     description: str | None = None
     source: str | None = None
 

@@ -44,6 +44,7 @@ class Trigger(IntEnum):
     SCHEDULE = 0
     ENQUEUE = 1
     MANUAL = 2
+    BACKFILL = 3
     REPLAY = 4
 
 
@@ -52,6 +53,7 @@ class SkipReason(IntEnum):
 
     OVERLAP = 1
     MISFIRE = 2
+    ASKED = 3
 
 
 class JobState(IntEnum):

@@ -30,6 +30,7 @@ __all__ = [
     "IntervalSchedule",
     "OneTimeSchedule",
     "Schedule",
+    "excluded_by",
     "explain_fire",
     "fires",
     "next_fire",
@@ -139,6 +140,11 @@ def explain_fire(schedule: Schedule, at: Instant) -> str | None:
             return None
         case _:
             assert_never(schedule)
+
+
+def excluded_by(schedule: Schedule, at: Instant) -> str | None:
+    """Why a calendar excludes this instant, in words that name the calendar; None when none does. No schedule has one yet."""
+    return None
 
 
 def _next(schedule: Schedule, after: Instant) -> Instant | None:

@@ -252,6 +252,7 @@ class _ChildAttempt(Attempt):
             request.worker_name,
             keeper=self._keep,
         )
+        self.nominal_at = request.scheduled_at
         self.started_at = request.started_at
         self.deadline = request.deadline
         self.kept = handlers.Kept(request.number, request.checkpoint) if request.number else None

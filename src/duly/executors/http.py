@@ -111,7 +111,7 @@ class _Caller:
             "Duly-Execution-Id": execution_text(attempt.id),
             "Duly-Attempt": str(attempt.attempt),
             "Duly-Fence": str(attempt.fence),
-            "Duly-Scheduled-At": to_rfc3339(attempt.due_at),
+            "Duly-Scheduled-At": to_rfc3339(attempt.scheduled_at),
         }
         if body or method not in BODILESS:
             headers["Content-Length"] = str(len(body))

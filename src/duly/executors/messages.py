@@ -28,6 +28,7 @@ class Run(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
     failures: int
     fence: int
     due_at: Instant
+    scheduled_at: Instant
     started_at: Instant
     deadline: Instant | None
     version: JobVersion

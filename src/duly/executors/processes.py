@@ -245,6 +245,7 @@ def _request(handler: str, attempt: Attempt) -> Run:
         failures=attempt.failures,
         fence=attempt.fence,
         due_at=attempt.due_at,
+        scheduled_at=attempt.scheduled_at,
         started_at=attempt.started_at,
         deadline=attempt.deadline,
         version=attempt.version,

@@ -131,7 +131,7 @@ def attempt_environment(attempt: Attempt) -> dict[str, str]:
         "DULY_ATTEMPT": str(attempt.attempt),
         "DULY_FENCE": str(attempt.fence),
         "DULY_IDEMPOTENCY_KEY": attempt.idempotency_key,
-        "DULY_SCHEDULED_AT": to_rfc3339(attempt.due_at),
+        "DULY_SCHEDULED_AT": to_rfc3339(attempt.scheduled_at),
     }
 
 

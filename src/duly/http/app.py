@@ -12,7 +12,7 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from duly.domain.errors import DulyError, Invalid
-from duly.http import auth, executions, fleet, health, jobs, keys, schedules, workers
+from duly.http import auth, bulk, dead_letters, executions, fleet, health, jobs, keys, schedules, why, workers
 from duly.http.limits import ClientGone, hung_up
 from duly.http.openapi import openapi_route
 from duly.http.problems import MEDIA_TYPE, Headers, fault, problem_of
@@ -56,7 +56,18 @@ _encoder = msgspec.json.Encoder()
 
 def route_table() -> Table:
     """Every route there is."""
-    declared = [*health.ROUTES, *jobs.ROUTES, *executions.ROUTES, *schedules.ROUTES, *fleet.ROUTES, *workers.ROUTES, *keys.ROUTES]
+    declared = [
+        *health.ROUTES,
+        *jobs.ROUTES,
+        *executions.ROUTES,
+        *schedules.ROUTES,
+        *fleet.ROUTES,
+        *why.ROUTES,
+        *dead_letters.ROUTES,
+        *bulk.ROUTES,
+        *workers.ROUTES,
+        *keys.ROUTES,
+    ]
     return Table([*declared, openapi_route(declared)])
 
 

@@ -84,10 +84,10 @@ async def _enqueue_one(call: Call, job_id: JobId, wanted: Wanted) -> Reply:
 
 async def enqueued(call: Call, new: NewExecution) -> Reply:
     """The answer to who enqueued one execution."""
-    if call.idempotency is None:
+    if call.idempotency is None and not new.gates and new.unique is None:
         view = enqueued_view(new, call.services.clock.now())
     else:
-        # It may be the one that an earlier call made: say where that one stands.
+        # It may be the one that an earlier call made, or wait at a limit: say where it stands.
         stands = await call.services.executions.show(call.actor, new.id)
         view = _view(new, stands.due_at, StateName[stands.state.name])
     return Reply(view, headers=[(b"location", f"/v1/executions/{view.execution_id}".encode())])
@@ -99,7 +99,13 @@ def enqueued_view(new: NewExecution, now: Instant) -> EnqueuedView:
 
 
 def _view(new: NewExecution, due_at: Instant, state: StateName) -> EnqueuedView:
-    return EnqueuedView(execution_id=execution_text(new.id), job_id=job_text(new.job_id), state=state, scheduled_at=shown(due_at) or "")
+    return EnqueuedView(
+        execution_id=execution_text(new.id),
+        job_id=job_text(new.job_id),
+        state=state,
+        scheduled_at=shown(due_at) or "",
+        duplicate=new.is_duplicate,
+    )
 
 
 def _all_wanted(shapes: Sequence[EnqueueShape]) -> list[Wanted]:

@@ -134,8 +134,8 @@ async def cancel_execution(call: Call, execution_id: ExecutionId, body: NothingS
     examples={"other": {"payload": {"dryRun": True}}},
 )
 async def replay_execution(call: Call, execution_id: ExecutionId, body: ReplayShape) -> Reply:
-    """Run a final execution again, as a new one"""
-    new = await call.services.executions.replay(call.actor, execution_id, json_text(body.payload, "payload"), call.idempotency)
+    """Run a final execution again, as a new one; a dead letter is settled by it"""
+    new = await call.services.dead_letters.replay(call.actor, execution_id, json_text(body.payload, "payload"), call.idempotency)
     return await enqueue.enqueued(call, new)
 
 

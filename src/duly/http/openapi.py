@@ -25,6 +25,7 @@ _TAKES_BODY = ("DULY-E106", "DULY-E107", "DULY-E108", "DULY-E109", "DULY-E110", 
 _PATH_IDS: Mapping[str, Schema] = {
     "jobId": {"type": "string", "pattern": "^job_[0-9a-f]{32}$", "examples": ["job_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d"]},
     "executionId": {"type": "string", "pattern": "^run_[0-9a-f]{32}$", "examples": ["run_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d"]},
+    "batchId": {"type": "string", "pattern": "^batch_[0-9a-f]{32}$", "examples": ["batch_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d"]},
     "workerId": {"type": "string", "pattern": "^[0-9]{1,18}$", "examples": ["17"]},
     "keyId": {"type": "string", "pattern": "^[0-9a-f]{16}$", "examples": ["9f86d081884c7d65"]},
 }

@@ -25,7 +25,7 @@ from starlette.types import Receive
 
 from duly.domain.access import Actor, Role
 from duly.domain.errors import Forbidden, Invalid, NotFound
-from duly.domain.ids import parse_execution_id, parse_job_id, parse_key_id, parse_worker_id
+from duly.domain.ids import parse_batch_id, parse_execution_id, parse_job_id, parse_key_id, parse_worker_id
 from duly.domain.instants import HOUR
 from duly.http.limits import check_text, read_body
 from duly.http.problems import refusal
@@ -41,6 +41,7 @@ _PATH_IDS: dict[str, tuple[str, Callable[[str], object]]] = {
     "{executionId}": ("execution_id", parse_execution_id),
     "{workerId}": ("worker_id", parse_worker_id),
     "{keyId}": ("key_id", parse_key_id),
+    "{batchId}": ("batch_id", parse_batch_id),
 }
 _SEGMENT = re.compile(rb"[A-Za-z0-9_~-][A-Za-z0-9_.~:@!$&'()*+,=-]*")
 _INTEGER = re.compile(r"-?[0-9]{1,18}")

@@ -8,9 +8,12 @@ from importlib import metadata
 
 from duly.ports.clock import Clock
 from duly.usecases.access import Access, Keyring
+from duly.usecases.bulk import Bulk
+from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
+from duly.usecases.why import Why
 from duly.usecases.workers import Workers
 
 
@@ -29,6 +32,9 @@ class Services:
     jobs: Jobs
     executions: Executions
     fleet: Fleet
+    why: Why
+    dead_letters: DeadLetters
+    bulk: Bulk
     access: Access
     keyring: Keyring
     workers: Workers

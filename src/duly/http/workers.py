@@ -264,9 +264,18 @@ async def _end(call: Call, id: ExecutionId, body: FencedShape, outcome: Outcome,
 
 def _lease_view(leased: Leased, now: Instant, *, definitions: bool) -> LeaseView:
     claimed, versions = leased.claimed, leased.versions
-    rows = zip(claimed.ids, claimed.attempts, claimed.failures, claimed.job_versions, claimed.due_ats, claimed.payloads, strict=True)
+    rows = zip(
+        claimed.ids,
+        claimed.attempts,
+        claimed.failures,
+        claimed.job_versions,
+        claimed.due_ats,
+        claimed.scheduled_ats,
+        claimed.payloads,
+        strict=True,
+    )
     executions: list[LeasedView] = []
-    for id, attempt, failures, number, due_at, payload in rows:
+    for id, attempt, failures, number, due_at, scheduled_at, payload in rows:
         version = versions[number]
         spec = version.spec
         own = None if spec.payload is None else msgspec.Raw(spec.payload.encode())
@@ -281,11 +290,11 @@ def _lease_view(leased: Leased, now: Instant, *, definitions: bool) -> LeaseView
                 attempt=attempt,
                 max_attempts=spec.retry.max_attempts,
                 failures=failures,
-                scheduled_at=shown(due_at) or "",
+                scheduled_at=shown(scheduled_at) or "",
                 due_at=shown(due_at) or "",
                 timeout_sec=_limit(spec, due_at, now),
                 payload=own if payload is None else payload,
-                idempotency_key=idempotency_key(version.tenant_name, spec.name, version.job_id, id, due_at),
+                idempotency_key=idempotency_key(version.tenant_name, spec.name, version.job_id, id, scheduled_at),
                 losses=leased.losses.get(id, 0),
                 checkpoint=_checkpoint_view(leased.saved.get(id)),
             )

@@ -11,7 +11,7 @@ from duly.domain.instants import Instant
 from duly.domain.lifecycle import Outcome, State
 
 if TYPE_CHECKING:
-    from duly.ports.store import WorkerAbout, WorkerRow
+    from duly.ports.store import WorkerRow
 
 Held = tuple[LeaseId, ExecutionId]
 
@@ -40,9 +40,6 @@ class Desk(Protocol):
 
     async def worker(self, worker: WorkerId) -> WorkerRow | None:
         """A worker by its number, lost or alive; None when there is none (or it is long gone)."""
-
-    async def describe(self, worker: WorkerId, about: WorkerAbout) -> None:
-        """The worker says something else of itself from now on."""
 
     async def leases(self, worker: WorkerId) -> list[LeaseId]:
         """The leases of the worker, oldest first; one in which everything has ended may still be among them."""

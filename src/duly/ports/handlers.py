@@ -41,6 +41,8 @@ class Attempt:
     What a short handler never touches has its default in the class, and costs it nothing.
     """
 
+    # Its nominal time, where that is not when it was due: jitter, a backfill.
+    nominal_at: Instant | None = None
     started_at: Instant = 0
     deadline: Instant | None = None
     # The token: whoever runs the handler looks at it, and ends as soon as it can.
@@ -83,9 +85,15 @@ class Attempt:
         self.keeper = keeper
 
     @property
+    def scheduled_at(self) -> Instant:
+        """The time it stands for: of a fire, that of the schedule."""
+        return self.due_at if self.nominal_at is None else self.nominal_at
+
+    @property
     def idempotency_key(self) -> str:
         """Stable over attempts: what a handler hands on to whoever must do a thing once."""
-        return idempotency_key(self.version.tenant_name, self.version.spec.name, self.version.job_id, self.id, self.due_at)
+        job = self.version
+        return idempotency_key(job.tenant_name, job.spec.name, job.job_id, self.id, self.scheduled_at)
 
     def beat(self) -> None:
         """The handler is alive. Any thread may say so."""

@@ -30,6 +30,9 @@ from duly.domain.lifecycle import JobState, State
 from duly.ports.checkpoints import Checkpoints as Checkpoints
 from duly.ports.desk import Desk
 from duly.ports.keys import Keys
+from duly.ports.letters import Letters
+from duly.ports.versions import Versions
+from duly.ports.why import Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +88,6 @@ class ExecutionFilter:
     limit: int = 50
 
 
-class Versions(Protocol):
-    """Job versions, for those who run them."""
-
-    async def versions(self, numbers: Sequence[int]) -> dict[int, JobVersion]:
-        """Versions by their numbers; one that this release cannot read is left out. They never change, so callers keep them."""
-
-
 class Definitions(Versions, Protocol):
     """Jobs and their versions."""
 
@@ -137,13 +133,24 @@ class Definitions(Versions, Protocol):
 class Intake(Protocol):
     """Where executions come in."""
 
-    async def enqueue(self, executions: Sequence[NewExecution], now: Instant) -> int:
-        """Write headers, and make ready what is due. Idempotent by id; returns how many were new."""
+    async def enqueue(self, executions: Sequence[NewExecution], now: Instant) -> EnqueueReport:
+        """Write headers, and make ready what is due and passes its gates. Idempotent by id.
+
+        What has a unique key that somebody holds is not written: the report names the holder instead.
+        """
 
     async def enqueue_once(
         self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant
     ) -> list[ExecutionId]:
         """The same under an idempotency key: the ids of the first call with it. Raises Conflict (DULY-E207) for another body."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueueReport:
+    """How many were new, and which ids stand for what was not written because its unique key is taken."""
+
+    new: int
+    instead: dict[ExecutionId, ExecutionId] = field(default_factory=dict)
 
 
 class Schedules(Protocol):
@@ -159,7 +166,10 @@ class Schedules(Protocol):
         """
 
     async def promote(self, epochs: dict[int, int], now: Instant, limit: int) -> PromoteReport:
-        """Due timers become ready, or final when they were cancelled meanwhile; at most `limit` per shard."""
+        """Due timers become ready, or final when they were cancelled meanwhile; at most `limit` per shard.
+
+        So does what waits for a rate whose time has come.
+        """
 
     async def upcoming(self, shards: Sequence[int], after: Instant, until: Instant, limit: int) -> list[Instant]:
         """Instants in (after, until] at which a schedule or timer of these shards becomes due; at most `limit`, soonest first."""
@@ -167,12 +177,22 @@ class Schedules(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FireReport:
-    """What a firing did: schedules advanced, executions written, and of those skipped or waiting."""
+    """What a firing did: schedules advanced, executions written, of those skipped or waiting, and predecessors asked to stop."""
 
     advanced: int = 0
     fired: int = 0
     skipped: int = 0
     queued: int = 0
+    stopped: int = 0
+
+    def __add__(self, other: FireReport) -> FireReport:
+        return FireReport(
+            self.advanced + other.advanced,
+            self.fired + other.fired,
+            self.skipped + other.skipped,
+            self.queued + other.queued,
+            self.stopped + other.stopped,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +272,9 @@ class Liveness(Protocol):
     async def renew(self, worker: WorkerId, now: Instant, ttl: Micros) -> list[Stop] | None:
         """Live on until now + ttl; answers which of its running executions are asked to stop. None: the worker is lost for good."""
 
+    async def drain(self, worker: WorkerId) -> None:
+        """The worker says that it takes no more; for people who ask why nothing starts. Its leases are as good as before."""
+
     async def retire(self, worker: WorkerId, now: Instant) -> None:
         """The worker ends and holds nothing any more; what it still held is left to the sweeper at once."""
 
@@ -267,6 +290,7 @@ class WorkerAbout:
     host: str = ""
     pid: int = 0
     version: str = ""
+    ttl: Micros = 0
     draining: bool = False
 
 
@@ -296,8 +320,11 @@ class Losses(Protocol):
         A lease that a finish holds at this moment is left for the next round; of sweeper and finish exactly one wins.
         """
 
+    async def unstick(self, now: Instant, limit: int) -> int:
+        """See to it that nothing waits for what is free: queues nobody passes on, gates with room, wishes nobody carried out."""
+
     async def reconcile(self, now: Instant) -> int:
-        """Free what a crash between two statements left behind: places of final executions, queues nobody passes on."""
+        """Free what a crash between two statements left behind: places and slots of final executions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,5 +442,7 @@ class Store:
     insights: Insights
     retention: Retention
     keys: Keys
+    facts: Facts
+    letters: Letters
     health: Health
     desk: Desk

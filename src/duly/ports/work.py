@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from duly.ports.store import Checkpoints, Liveness, Outcomes, ReadyQueue, Versions
+from duly.ports.store import Checkpoints, Liveness, Outcomes, ReadyQueue
+from duly.ports.versions import Versions
 
 
 class WorkerStore(Protocol):

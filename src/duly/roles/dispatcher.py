@@ -76,6 +76,8 @@ class Dispatcher:
             routes = sorted({fire.route for fire in firing.fires if fire.skip is None})
             if report.fired > report.skipped:
                 await self._transport.announce(routes)
+            if report.stopped:
+                await self._transport.announce_cancel()
             await self._hot_index.add(
                 [advance.next_at for advance in firing.advances if advance.next_at is not None and advance.next_at < now + 60 * SECOND]
             )

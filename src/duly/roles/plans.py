@@ -12,7 +12,7 @@ from duly.domain.job import JobVersion
 from duly.domain.shards import shard_of
 from duly.ports.endings import Failure
 from duly.ports.handlers import Attempt, Registry
-from duly.ports.store import Versions
+from duly.ports.versions import Versions
 
 MOST_PLANS = 100_000
 

@@ -160,6 +160,8 @@ class Shift:
     async def _drain(self, worker: Worker) -> None:
         """No new claims; what runs may end within the grace; the rest goes back."""
         worker.draining = True
+        with contextlib.suppress(Unavailable):
+            await self._store.liveness.drain(worker.heartbeat.worker)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._grace):
                 await self._step_until_idle(worker)

@@ -14,10 +14,11 @@ from duly.roles.loop import Step
 
 @dataclass(frozen=True, slots=True)
 class SweeperSettings:
-    """How often it looks, how many leases it takes away in one transaction, and how often it reconciles."""
+    """How often it looks, how many leases it takes away in one transaction, how much it unsticks, and how often it reconciles."""
 
     every: float = 3.0
     batch: int = 20
+    unstick: int = 200
     reconcile_every: Micros = MINUTE
 
 
@@ -39,9 +40,10 @@ class Sweeper:
             return decide.after_loss(lost, version.spec.retry, now)
 
         report = await self._losses.lose(decide_loss, now, self._settings.batch)
+        unstuck = await self._losses.unstick(now, self._settings.unstick)
         reconciled = 0
         if now >= self._reconcile_at:
             reconciled = await self._losses.reconcile(now)
             self._reconcile_at = now + self._settings.reconcile_every
-        did = {"workers_lost": len(buried), "attempts_lost": report.lost, "dead": report.dead, "reconciled": reconciled}
+        did = {"workers_lost": len(buried), "attempts_lost": report.lost, "dead": report.dead, "unstuck": unstuck, "reconciled": reconciled}
         return Step(0.0 if report.leases >= self._settings.batch else self._settings.every, did)

@@ -23,11 +23,12 @@ from duly.domain.execution import Claimed, Finished, LeaseId, WorkerId
 from duly.domain.fairness import Ask, Work, share_out
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import SECOND, Instant, Micros
-from duly.domain.job import satisfies
 from duly.domain.lifecycle import Outcome, State
+from duly.domain.serving import Needs, misfits
 from duly.ports.clock import Clock, Entropy
 from duly.ports.handlers import Attempt, Kept, Registry
-from duly.ports.store import Checkpoints, Outcomes, ReadyQueue, Versions
+from duly.ports.store import Checkpoints, Outcomes, ReadyQueue
+from duly.ports.versions import Versions
 from duly.roles.heartbeat import Heartbeat
 from duly.roles.keeper import CheckpointKeeper
 from duly.roles.log_pump import LogPump
@@ -232,7 +233,7 @@ class Worker:
         routes = [
             route
             for route in await self._ready.routes()
-            if route.pool == self.settings.pool and route.handler in offered and satisfies(self.settings.labels, route.labels)
+            if not misfits(self.settings.pool, self.settings.labels, offered, Needs(route.pool, route.labels, route.handler))
         ]
         self._routes = [route.number for route in routes]
         self._batches = {route.number: batch for route in routes if (batch := offered[route.handler].batch) > 1}
@@ -249,15 +250,18 @@ class Worker:
             claimed.due_ats,
             claimed.holds_place,
             claimed.payloads,
+            claimed.scheduled_ats,
             strict=True,
         )
         readable: list[tuple[Attempt, Plan]] = []
-        for id, attempt, failures, number, due_at, holds_place, payload in rows:
+        for id, attempt, failures, number, due_at, holds_place, payload, scheduled_at in rows:
             plan = plans.get(number)
             if plan is None:
                 self._runners.done.append(_released(id, lease, self._clock.now()))
             else:
                 made = Attempt(id, attempt, failures, lease, due_at, plan.version, payload, clock, name, holds_place, keeper)
+                if scheduled_at != due_at:
+                    made.nominal_at = scheduled_at
                 readable.append((made, plan))
         if max(claimed.attempts) > 1:
             await self._remember([(attempt, plan) for attempt, plan in readable if attempt.attempt > 1])

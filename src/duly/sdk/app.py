@@ -19,6 +19,7 @@ from duly.domain.ids import execution_text, new_id
 from duly.domain.instants import Instant, Micros, from_datetime
 from duly.domain.job import NAME, Job, JobSpec, JobType, Priority, Target, Timing, check_spec, schedule_of
 from duly.domain.lifecycle import JobState
+from duly.domain.limits import Limits
 from duly.domain.overlap import Overlap, OverlapPolicy
 from duly.domain.retry import RetryPolicy
 from duly.domain.schedule import DstGap, DstOverlap
@@ -26,6 +27,7 @@ from duly.ports.clock import Clock, Entropy
 from duly.ports.handlers import ExecutorKind, PythonCall
 from duly.ports.store import JobFilter
 from duly.sdk.blocking import BlockingApp
+from duly.sdk.limits import Concurrency, Rate, unique_of
 from duly.sdk.retry import Retry
 from duly.sdk.task import Task
 from duly.usecases.executions import Executions, Wanted
@@ -77,7 +79,14 @@ class JobOptions(TypedDict, total=False):
     end_at: datetime
     overlap: str
     max_queued: int
+    max_running: int
+    kill_grace: str | float | timedelta
     catch_up: str
+    max_concurrent: int
+    concurrency: Concurrency
+    rate: Rate
+    unique: bool | str | Sequence[str]
+    unique_for: str | float | timedelta
     retry: int | Retry
     timeout: str | float | timedelta
     execution_timeout: str | float | timedelta
@@ -294,12 +303,35 @@ def _spec(app: str, function: Callable[..., Any], name: str, options: dict[str, 
         batch=options.get("batch", 1),
         priority=_one_of(Priority, options.get("priority", "normal").upper(), "priority"),
         overlap=Overlap(
-            policy=_one_of(OverlapPolicy, options.get("overlap", "skip"), "overlap"), max_queued=options.get("max_queued", 100)
+            policy=_one_of(OverlapPolicy, options.get("overlap", "skip"), "overlap"),
+            max_running=options.get("max_running"),
+            max_queued=options.get("max_queued", 100),
+            grace=parse_duration(options.get("kill_grace", "10s"), field="kill_grace"),
         ),
         catch_up=CatchUp(policy=_one_of(CatchUpPolicy, options.get("catch_up", "latest"), "catch_up")),
+        limits=_limits(function, options),
         description=None if description is None else description[:1024],
         source=_source(app),
     )
+
+
+def _limits(function: Callable[..., Any], options: dict[str, Any]) -> Limits:
+    """The job's limits; a key that is no argument of the handler is a misspelling, and found here."""
+    running, rate = options.get("concurrency"), options.get("rate")
+    limits = Limits(
+        max_concurrent=options.get("max_concurrent"),
+        concurrency=None if running is None else running.limit,
+        rate=None if rate is None else rate.limit,
+        unique=unique_of(options.get("unique"), options.get("unique_for")),
+    )
+    parameters = inspect.signature(function).parameters
+    # The fields of a batch handler's items are its item's, not its own.
+    if options.get("batch", 1) == 1 and not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
+        for name, limit in (("concurrency", limits.concurrency), ("rate", limits.rate), ("unique", limits.unique)):
+            for path in () if limit is None else limit.key:
+                if path.partition(".")[0] not in parameters:
+                    raise Invalid("DULY-E118", f"{path!r} is not an argument of the function.", field=name)
+    return limits
 
 
 def _duration(options: dict[str, Any], key: str) -> Micros | None:

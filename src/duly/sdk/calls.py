@@ -15,6 +15,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from duly.domain.instants import from_datetime, to_rfc3339
+from duly.wire.bulk import BatchView, BulkView, DeadLettersView, DeadLetterView
 from duly.wire.executions import AttemptView, EnqueuedView, ExecutionView, LogLineView
 from duly.wire.fleet import PoolView, StatsView, VersionView, WorkerView
 from duly.wire.jobs import JobDetailView, JobShape, JobView
@@ -22,6 +24,7 @@ from duly.wire.keys import KeyView, NewKeyView
 from duly.wire.problems import not_ours, problem
 from duly.wire.schedules import PreviewShape, PreviewView
 from duly.wire.shapes import Page
+from duly.wire.why import WhyView
 
 T = TypeVar("T")
 
@@ -177,6 +180,69 @@ def replay_execution(execution_id: str, *, payload: Any = NO_PAYLOAD, idempotenc
     """Run a final execution again, as a new one."""
     body = _given(payload=payload)
     return Call(_post(f"/v1/executions/{execution_id}/replay", body, idempotency_key), EnqueuedView, idempotency_key is not None)
+
+
+def retry_execution(execution_id: str) -> Call[ExecutionView]:
+    """Let a retry that waits run now, or replay a dead letter."""
+    return Call(_post(f"/v1/executions/{execution_id}/retry", {}), ExecutionView)
+
+
+def discard_execution(execution_id: str) -> Call[ExecutionView]:
+    """Put a dead letter away."""
+    return Call(_post(f"/v1/executions/{execution_id}/discard", {}), ExecutionView, True)
+
+
+def list_dead_letters(*, job_id: str | None = None, cause: str | None = None) -> Call[DeadLettersView]:
+    """Open dead letters, grouped by job and cause."""
+    return _get(_with_query("/v1/dead-letters", jobId=job_id, cause=cause), DeadLettersView)
+
+
+def list_open_letters(
+    *, job_id: str | None = None, cause: str | None = None, limit: int | None = None, cursor: str | None = None
+) -> Call[Page[DeadLetterView]]:
+    """Open dead letters one by one, newest first."""
+    return _get(_with_query("/v1/dead-letters/open", jobId=job_id, cause=cause, limit=limit, cursor=cursor), Page[DeadLetterView])
+
+
+def act_in_bulk(
+    action: str,
+    match: Mapping[str, Any],
+    *,
+    everything: bool = False,
+    dry_run: bool = False,
+    rate_per_sec: float | None = None,
+    canary: int | None = None,
+    limit: int | None = None,
+    payload: Any = NO_PAYLOAD,
+) -> Call[BulkView]:
+    """Cancel, retry, replay or discard all executions that match."""
+    body = _given(action=action, match=match, ratePerSec=rate_per_sec, canary=canary, limit=limit, payload=payload)
+    return Call(_post("/v1/executions:bulk", {**body, "everything": everything, "dryRun": dry_run}), BulkView)
+
+
+def continue_batch(batch_id: str, *, anyway: bool = False, limit: int | None = None) -> Call[BulkView]:
+    """Do the rest of a batch; after canaries only if they have succeeded, or `anyway`."""
+    return Call(_post("/v1/executions:bulk", _given(batchId=batch_id, limit=limit) | {"continue": "anyway" if anyway else True}), BulkView)
+
+
+def show_batch(batch_id: str) -> Call[BatchView]:
+    """A bulk action, and where what it made stands."""
+    return _get(f"/v1/batches/{batch_id}", BatchView)
+
+
+def abort_batch(batch_id: str) -> Call[BatchView]:
+    """Cancel what a batch has made and what has not started."""
+    return Call(_post(f"/v1/batches/{batch_id}/abort", {}), BatchView, True)
+
+
+def why_execution(execution_id: str) -> Call[WhyView]:
+    """Why an execution stands where it stands."""
+    return _get(f"/v1/executions/{execution_id}/why", WhyView)
+
+
+def why_job(job_id: str, *, at: datetime | None = None) -> Call[WhyView]:
+    """Why a job does not run now; with a time, why it did not run then, or will not."""
+    return _get(_with_query(f"/v1/jobs/{job_id}/why", at=None if at is None else to_rfc3339(from_datetime(at))), WhyView)
 
 
 # ---------------------------------------------------------------- keys

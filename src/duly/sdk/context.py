@@ -110,6 +110,11 @@ class Context:
         return self._attempt.idempotency_key
 
     @property
+    def scheduled_at(self) -> datetime:
+        """The time it stands for: of a fire or a backfill, that of the schedule; jitter and waiting do not move it."""
+        return to_datetime(self._attempt.scheduled_at)
+
+    @property
     def due_at(self) -> datetime:
         """When it was due."""
         return to_datetime(self._attempt.due_at)

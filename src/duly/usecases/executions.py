@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from duly.domain.access import Actor
 from duly.domain.errors import Conflict, NotFound
 from duly.domain.execution import Attempt, Execution, LogLine, NewExecution
-from duly.domain.ids import ExecutionId, JobId, execution_text, new_ids
+from duly.domain.ids import ExecutionId, JobId, execution_text, new_id, new_ids
 from duly.domain.instants import Instant, Micros
 from duly.domain.job import HEAD_STARTS, Job, Priority
 from duly.domain.lifecycle import JobState, State, Trigger, is_final
+from duly.domain.limits import gates_of, unique_key
 from duly.domain.shards import shard_of
 from duly.ports.clock import Clock, Entropy
 from duly.ports.store import Cancels, ExecutionFilter, Idempotency, Insights, Intake
@@ -22,13 +24,16 @@ from duly.usecases.jobs import Jobs
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One execution that somebody asks for. Payload is JSON text; None means the job's own."""
+    """One execution that somebody asks for. Payload is JSON text; None means the job's own. `scheduled_at` is the nominal time
+    of one that was due before, `batch` what asked for many at once."""
 
     payload: str | None = None
     run_at: Instant | None = None
     delay: Micros | None = None
     priority: Priority | None = None
     trigger: Trigger = Trigger.ENQUEUE
+    scheduled_at: Instant | None = None
+    batch: UUID | None = None
 
 
 class Executions:
@@ -44,7 +49,7 @@ class Executions:
         self._clock = clock
         self._entropy = entropy
         self._transport = transport
-        self._enqueues: Coalescer[Sequence[NewExecution], None] = Coalescer(self._flush, most=5_000, weigh=len)
+        self._enqueues: Coalescer[Sequence[NewExecution], dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=len)
 
     async def enqueue(
         self, actor: Actor, job_id: JobId, wanted: Sequence[Wanted], idempotency: Idempotency | None = None
@@ -55,23 +60,28 @@ class Executions:
 
     async def enqueue_for(self, job: Job, wanted: Sequence[Wanted], idempotency: Idempotency | None = None) -> list[NewExecution]:
         """The same for a job that was read before."""
-        if job.state is JobState.CANCELLED:
-            raise Conflict("DULY-E210", "The job is cancelled.", field="state", hint="Create a new one.")
+        _refuse_cancelled(job)
         now = self._clock.now()
-        new = _headers(job, wanted, now, self._entropy)
+        return await self.submit(headers(job, wanted, now, self._entropy), idempotency)
+
+    async def submit(self, new: Sequence[NewExecution], idempotency: Idempotency | None = None) -> list[NewExecution]:
+        """Write headers that were made before. What stands for another, because of its key, has that one's id in the answer."""
+        now = self._clock.now()
         if idempotency is None:
-            await self._enqueues.add(new)
+            instead = await self._enqueues.add(new)
+            made = [item._replace(id=instead[item.id], is_duplicate=True) if item.id in instead else item for item in new]
         else:
-            ids = await self._intake.enqueue_once(job.version.tenant, new, idempotency, now)
-            new = [item if item.id == id else _as_acknowledged(item, id) for item, id in zip(new, ids, strict=True)]
-        await self._hint(new, now)
-        return new
+            ids = await self._intake.enqueue_once(new[0].tenant, new, idempotency, now)
+            made = [item if item.id == id else item._replace(id=id) for item, id in zip(new, ids, strict=True)]
+        await self.hint(new, now)
+        return made
 
-    async def _flush(self, batches: Sequence[Sequence[NewExecution]]) -> list[None]:
-        await self._intake.enqueue([item for batch in batches for item in batch], self._clock.now())
-        return [None] * len(batches)
+    async def _flush(self, batches: Sequence[Sequence[NewExecution]]) -> list[dict[ExecutionId, ExecutionId]]:
+        report = await self._intake.enqueue([item for batch in batches for item in batch], self._clock.now())
+        return [report.instead] * len(batches)
 
-    async def _hint(self, new: Sequence[NewExecution], now: Instant) -> None:
+    async def hint(self, new: Sequence[NewExecution], now: Instant) -> None:
+        """Tell workers and dispatchers about what was just written."""
         routes = {item.route for item in new if item.due_at <= now}
         if routes:
             await self._transport.announce(sorted(routes))
@@ -81,6 +91,16 @@ class Executions:
 
     async def replay(self, actor: Actor, id: ExecutionId, payload: str | None, idempotency: Idempotency | None = None) -> NewExecution:
         """Run a final execution again, as a new one of the job's present version, with its own payload or another."""
+        job, wanted = await self._replayed(actor, id, payload)
+        return (await self.enqueue_for(job, [wanted], idempotency))[0]
+
+    async def replay_of(self, actor: Actor, id: ExecutionId, payload: str | None) -> NewExecution:
+        """The same execution, not written yet: for those who write more in the same transaction."""
+        job, wanted = await self._replayed(actor, id, payload)
+        now = self._clock.now()
+        return new_execution(new_id(now, self._entropy), job, shard_of(job.id), wanted, now)
+
+    async def _replayed(self, actor: Actor, id: ExecutionId, payload: str | None) -> tuple[Job, Wanted]:
         past = await self.show(actor, id)
         if not is_final(past.state):
             raise Conflict(
@@ -89,8 +109,9 @@ class Executions:
                 field="executionId",
                 hint="Only a final execution can be replayed.",
             )
-        wanted = Wanted(payload=payload if payload is not None else past.payload, trigger=Trigger.REPLAY)
-        return (await self.enqueue(actor, past.job_id, [wanted], idempotency))[0]
+        job = await self._jobs.show(actor, past.job_id)
+        _refuse_cancelled(job)
+        return job, Wanted(payload=payload if payload is not None else past.payload, trigger=Trigger.REPLAY)
 
     async def cancel(self, actor: Actor, id: ExecutionId) -> Execution:
         """Ask it to stop: at once when it waits; when it runs its worker is told, and ends it after the job's grace if it has not
@@ -136,32 +157,37 @@ class Executions:
         return await self._insights.logs(id, attempt, after, limit)
 
 
-def _headers(job: Job, wanted: Sequence[Wanted], now: Instant, entropy: Entropy) -> list[NewExecution]:
-    version = job.version
+def headers(job: Job, wanted: Sequence[Wanted], now: Instant, entropy: Entropy) -> list[NewExecution]:
+    """The headers of what is wanted, with ids in order."""
     shard = shard_of(job.id)
-    made: list[NewExecution] = []
-    for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True):
-        due_at = want.run_at if want.run_at is not None else now + (want.delay or 0)
-        head_start = version.head_start if want.priority is None else HEAD_STARTS[want.priority]
-        made.append(
-            NewExecution(
-                id=id,
-                job_id=job.id,
-                job_version=version.number,
-                tenant=version.tenant,
-                route=version.route,
-                shard=shard,
-                trigger=want.trigger,
-                due_at=due_at,
-                rank=due_at - head_start,
-                payload=want.payload,
-            )
-        )
-    return made
+    return [new_execution(id, job, shard, want, now) for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True)]
 
 
-def _as_acknowledged(item: NewExecution, id: ExecutionId) -> NewExecution:
-    """The execution that the first call with this key made."""
+def new_execution(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant) -> NewExecution:
+    """The header of an execution that somebody wants, of the job's present version, with the gates it passes and the key it needs."""
+    version, spec = job.version, job.version.spec
+    due_at = want.run_at if want.run_at is not None else now + (want.delay or 0)
+    head_start = version.head_start if want.priority is None else HEAD_STARTS[want.priority]
+    payload = spec.payload if want.payload is None else want.payload
+    unique = spec.limits.unique if want.trigger is Trigger.ENQUEUE else None
     return NewExecution(
-        id, item.job_id, item.job_version, item.tenant, item.route, item.shard, item.trigger, item.due_at, item.rank, item.payload
+        id=id,
+        job_id=job.id,
+        job_version=version.number,
+        tenant=version.tenant,
+        route=version.route,
+        shard=shard,
+        trigger=want.trigger,
+        due_at=due_at,
+        rank=due_at - head_start,
+        payload=want.payload,
+        scheduled_at=want.scheduled_at,
+        gates=gates_of(spec.limits, version.tenant, job.id, spec.name, payload),
+        unique=None if unique is None else (unique_key(unique, job.id, payload), None if unique.window is None else now + unique.window),
+        batch=want.batch,
     )
+
+
+def _refuse_cancelled(job: Job) -> None:
+    if job.state is JobState.CANCELLED:
+        raise Conflict("DULY-E210", "The job is cancelled.", field="state", hint="Create a new one.")

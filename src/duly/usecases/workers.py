@@ -8,7 +8,7 @@ way is read from the ledger again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from json import loads
 from typing import assert_never
 from uuid import UUID
@@ -20,8 +20,9 @@ from duly.domain.execution import Claimed, Finished, LeaseId, LogLine, Lost, Sav
 from duly.domain.fairness import share_out
 from duly.domain.ids import ExecutionId, execution_text
 from duly.domain.instants import SECOND, Instant, Micros
-from duly.domain.job import JobVersion, satisfies
+from duly.domain.job import JobVersion
 from duly.domain.lifecycle import Outcome, State
+from duly.domain.serving import Needs, misfits
 from duly.domain.shards import shard_of
 from duly.ports.clock import Clock, Entropy
 from duly.ports.desk import Ended, Held, Member
@@ -138,7 +139,7 @@ class Workers:
         routes = [
             route.number
             for route in await self._store.ready.routes()
-            if route.pool == about.pool and route.handler in offered and satisfies(about.labels, route.labels)
+            if not misfits(about.pool, about.labels, offered, Needs(route.pool, route.labels, route.handler))
         ]
         if not routes:
             return None
@@ -287,7 +288,7 @@ class Workers:
         """No more leases; at a retirement what is still held is given back. Answers how many were."""
         row = await self._row(actor, worker)
         if not row.about.draining:
-            await self._store.desk.describe(worker, replace(row.about, draining=True))
+            await self._store.liveness.drain(worker)
         if not retire:
             return 0
         released = 0

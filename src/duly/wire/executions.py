@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from duly.domain.execution import Attempt, Execution, LogLine, Saved
-from duly.domain.ids import execution_text, job_text
+from duly.domain.ids import batch_text, execution_text, job_text
 from duly.domain.job import Priority
 from duly.wire.shapes import Moment, Seconds, Shape, View, shown, shown_json
 
@@ -98,6 +98,9 @@ class ExecutionView(View, kw_only=True):
     checkpoint: CheckpointView | None = None
     cancel_asked_at: str | None = None
     skip_reason: str | None = None
+    batch_id: str | None = None
+    replayed_as: str | None = None
+    discarded_at: str | None = None
 
 
 class AttemptView(View, kw_only=True):
@@ -124,12 +127,13 @@ class LogLineView(View, kw_only=True):
 
 
 class EnqueuedView(View, kw_only=True):
-    """What was enqueued."""
+    """What was enqueued. `duplicate`: its unique key is taken, and this is the execution that has it."""
 
     execution_id: str
     job_id: str
     state: StateName
     scheduled_at: str
+    duplicate: bool = False
 
 
 def execution_view(execution: Execution) -> ExecutionView:
@@ -141,7 +145,7 @@ def execution_view(execution: Execution) -> ExecutionView:
         job_name=execution.job_name,
         state=StateName[execution.state.name],
         trigger=execution.trigger.name.lower(),
-        scheduled_at=shown(execution.due_at) or "",
+        scheduled_at=shown(execution.due_at if execution.scheduled_at is None else execution.scheduled_at) or "",
         created_at=shown(execution.created_at) or "",
         attempt=execution.attempt,
         max_attempts=execution.max_attempts,
@@ -160,6 +164,9 @@ def execution_view(execution: Execution) -> ExecutionView:
         checkpoint=_checkpoint_view(execution.saved),
         cancel_asked_at=shown(execution.cancel_asked_at),
         skip_reason=None if execution.skip is None else execution.skip.name.lower(),
+        batch_id=None if execution.batch is None else batch_text(execution.batch),
+        replayed_as=None if execution.replayed_as is None else execution_text(execution.replayed_as),
+        discarded_at=shown(execution.discarded_at),
     )
 
 

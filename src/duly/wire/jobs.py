@@ -17,6 +17,7 @@ from duly.domain.overlap import Overlap, OverlapPolicy
 from duly.domain.retry import Backoff, RetryPolicy, RetryRule
 from duly.domain.schedule import DstGap, DstOverlap
 from duly.wire.executions import ExecutionView
+from duly.wire.limits import ConcurrencyShape, RateShape, UniqueShape, limit_fields, limits_of
 from duly.wire.schedules import TimingShape
 from duly.wire.shapes import (
     NO_NUL,
@@ -113,7 +114,13 @@ class JobShape(TimingShape, kw_only=True):
     priority: Priority = Priority.NORMAL
     overlap: OverlapPolicy = OverlapPolicy.SKIP
     max_queued: Annotated[int, Meta(ge=1, le=1000)] = 100
+    max_running: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    kill_grace_sec: Annotated[float, Meta(ge=0, le=3600)] = 10
     catch_up: CatchUpPolicy | CatchUpShape = CatchUpPolicy.LATEST
+    max_concurrent: Annotated[int, Meta(ge=1, le=100_000)] | None = None
+    concurrency: ConcurrencyShape | None = None
+    rate_limit: RateShape | None = None
+    unique: UniqueShape | None = None
     description: Text | None = None
 
 
@@ -171,7 +178,13 @@ class JobView(View, kw_only=True):
     priority: Priority
     overlap: OverlapPolicy
     max_queued: int
+    max_running: int | None = None
+    kill_grace_sec: float
     catch_up: CatchUpShape
+    max_concurrent: int | None = None
+    concurrency: ConcurrencyShape | None = None
+    rate_limit: RateShape | None = None
+    unique: UniqueShape | None = None
     description: str | None = None
     source: str | None = None
     paused_at: str | None = None
@@ -199,8 +212,14 @@ def spec_of(shape: JobShape, now: Instant, *, fallback_name: str, source: str | 
         stop_grace=round(shape.stop_grace_sec * SECOND),
         batch=shape.batch,
         priority=shape.priority,
-        overlap=Overlap(policy=shape.overlap, max_queued=shape.max_queued),
+        overlap=Overlap(
+            policy=shape.overlap,
+            max_running=shape.max_running,
+            max_queued=shape.max_queued,
+            grace=round(shape.kill_grace_sec * SECOND),
+        ),
         catch_up=_catch_up(shape.catch_up),
+        limits=limits_of(shape.max_concurrent, shape.concurrency, shape.rate_limit, shape.unique),
         description=shape.description,
         source=source,
     )
@@ -246,7 +265,10 @@ def job_fields(job: Job, words: str) -> dict[str, Any]:
         "priority": spec.priority,
         "overlap": spec.overlap.policy,
         "max_queued": spec.overlap.max_queued,
+        "max_running": spec.overlap.max_running,
+        "kill_grace_sec": spec.overlap.grace / SECOND,
         "catch_up": _catch_up_shape(spec.catch_up),
+        **limit_fields(spec.limits),
         "description": spec.description,
         "source": spec.source,
         "paused_at": shown(job.paused_at),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -67,11 +68,13 @@ class RemoteLiveness:
             for stop in answer.stop
         ]
 
+    async def drain(self, worker: WorkerId) -> None:
+        with contextlib.suppress(NotFound):
+            await self._server.post(f"/v1/workers/{worker}/drain", DrainShape(), DrainView)
+
     async def retire(self, worker: WorkerId, now: Instant) -> None:
-        try:
+        with contextlib.suppress(NotFound):
             await self._server.post(f"/v1/workers/{worker}/drain", DrainShape(retire=True), DrainView)
-        except NotFound:
-            return
 
 
 class RemoteTransport:

@@ -82,6 +82,7 @@ class Session:
             # Places are given back by the server, which knows who holds one.
             holds_place=[False] * len(runs),
             payloads=[run.payload for run in runs],
+            scheduled_ats=[from_rfc3339(run.scheduled_at) for run in runs],
         )
 
     def version_of(self, item: Finished) -> JobVersion | None:

@@ -216,12 +216,18 @@ def use_key(tenant: int, idempotency: Idempotency, ids: Sequence[UUID], now: Ins
     return [UUID(hex=text) for text in loads(used["answer"])]
 
 
-def once(tenant: int, idempotency: Idempotency, ids: list[UUID], now: Instant, write: Action[Any]) -> Action[list[UUID]]:
-    """Write under an idempotency key: what `write` makes, or the ids that the key's first use made."""
+def once(tenant: int, idempotency: Idempotency, ids: list[UUID], now: Instant, write: Action[dict[UUID, UUID]]) -> Action[list[UUID]]:
+    """Write under an idempotency key: what `write` makes, or the ids that the key's first use made.
+
+    `write` answers which of the ids stand for another that was there before.
+    """
     earlier = yield from use_key(tenant, idempotency, ids, now)
     if earlier is not None:
         return earlier
-    yield from write
+    instead = yield from write
+    if instead:
+        ids = [instead.get(id, id) for id in ids]
+        yield Call("answer_key", {"tenant": tenant, "key": idempotency.key, "answer": dumps([id.hex for id in ids])})
     return ids
 
 

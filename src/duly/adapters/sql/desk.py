@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from duly.adapters.sql.engine import Action, Call, Engine, one
-from duly.adapters.sql.rows import as_uuid, encode, worker_of
+from duly.adapters.sql.rows import as_uuid, worker_of
 from duly.domain.execution import Finished, LeaseId, Stop, WorkerId
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import Instant
 from duly.domain.lifecycle import Outcome, State
 from duly.ports.desk import Ended, Held, Member
-from duly.ports.store import Outcomes, WorkerAbout, WorkerRow
+from duly.ports.store import Outcomes, WorkerRow
 
 
 class SqlDesk:
@@ -24,9 +24,6 @@ class SqlDesk:
     async def worker(self, worker: WorkerId) -> WorkerRow | None:
         row = one(await self._engine.fetch("worker", {"worker": worker}))
         return None if row is None else worker_of(row)
-
-    async def describe(self, worker: WorkerId, about: WorkerAbout) -> None:
-        await self._engine.fetch("describe_worker", {"worker": worker, "about": encode(about)})
 
     async def leases(self, worker: WorkerId) -> list[LeaseId]:
         return [row["lease_id"] for row in await self._engine.fetch("leases_of", {"worker": worker})]

@@ -65,7 +65,7 @@ class Engine(Protocol):
         """Run an action in one transaction. It may be started again from the top when the engine asks for a repeat."""
 
     async def read(self, action: Callable[[], Action[T]]) -> T:
-        """Run an action that only reads."""
+        """Run an action that only reads: all its statements see one snapshot."""
 
     async def fetch(self, name: str, params: Mapping[str, Any], lane: Lane = Lane.GENERAL) -> Rows:
         """Run one statement in its own transaction."""

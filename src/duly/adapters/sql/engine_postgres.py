@@ -152,7 +152,12 @@ class PostgresEngine:
         raise AssertionError("unreachable")
 
     async def read(self, action: Callable[[], Action[T]]) -> T:
-        return await self.run(action)
+        with _translated():
+            async with (
+                self._pools[Lane.GENERAL].connection() as connection,
+                connection.transaction(isolation="repeatable_read", readonly=True),
+            ):
+                return await self._drive(connection, action())
 
     async def fetch(self, name: str, params: Mapping[str, Any], lane: Lane = Lane.GENERAL) -> Rows:
         statement = self._statements[name]

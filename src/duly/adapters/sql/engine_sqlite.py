@@ -85,7 +85,7 @@ class SqliteEngine:
 
     async def read(self, action: Callable[[], Action[T]]) -> T:
         where = self._writes if self._in_memory else self._reads
-        result: T = await self._submit(where, lambda connection: self._drive(connection, action()))
+        result: T = await self._submit(where, lambda connection: self._in_one_snapshot(connection, action()))
         return result
 
     async def fetch(self, name: str, params: Mapping[str, Any], lane: Lane = Lane.GENERAL) -> Rows:
@@ -208,6 +208,15 @@ class SqliteEngine:
         if connection is not None:
             connection.close()
 
+    def _in_one_snapshot(self, connection: sqlite3.Connection, action: Action[T]) -> T:
+        if connection.in_transaction:
+            return self._drive(connection, action)
+        connection.execute("BEGIN")
+        try:
+            return self._drive(connection, action)
+        finally:
+            connection.execute("ROLLBACK")
+
     def _drive(self, connection: sqlite3.Connection, action: Action[T]) -> T:
         rows: Rows = ()
         try:
@@ -274,7 +283,14 @@ def _resolve(jobs: list[_Job]) -> None:
 
 
 def _bind(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value.bytes if isinstance(value, UUID) else value for name, value in params.items()}
+    return {name: value if value is None or isinstance(value, int | str) else _bytes(value) for name, value in params.items()}
+
+
+def _bytes(value: Any) -> Any:
+    """Ids are 16 bytes each, and a list of them one after another."""
+    if isinstance(value, UUID):
+        return value.bytes
+    return b"".join([id.bytes for id in value]) if isinstance(value, list) else value
 
 
 def _is_away(error: sqlite3.Error) -> bool:

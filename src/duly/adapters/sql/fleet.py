@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from duly.adapters.sql.engine import Action, Call, Engine, one
 from duly.adapters.sql.rows import as_uuid, encode
 from duly.domain.execution import Stop, WorkerId
@@ -70,7 +72,7 @@ class SqlLiveness:
         self._engine = engine
 
     async def register(self, name: str, about: WorkerAbout, now: Instant, ttl: Micros, tenant: int | None = None) -> WorkerId:
-        params = {"name": name, "now": now, "expires_at": now + ttl, "about": encode(about), "tenant": tenant}
+        params = {"name": name, "now": now, "expires_at": now + ttl, "about": encode(replace(about, ttl=ttl)), "tenant": tenant}
         row = one(await self._engine.fetch("register_worker", params))
         return int(row["id"])
 
@@ -78,6 +80,9 @@ class SqlLiveness:
         if not await self._engine.fetch("renew_worker", {"worker": worker, "now": now, "expires_at": now + ttl}):
             return None
         return [Stop(as_uuid(row["id"]), row["kill_at"]) for row in await self._engine.fetch("cancels_of_worker", {"worker": worker})]
+
+    async def drain(self, worker: WorkerId) -> None:
+        await self._engine.fetch("drain_worker", {"worker": worker})
 
     async def retire(self, worker: WorkerId, now: Instant) -> None:
         await self._engine.fetch("retire_worker", {"worker": worker, "now": now})

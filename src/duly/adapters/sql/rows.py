@@ -8,11 +8,12 @@ from uuid import UUID
 import msgspec
 
 from duly.adapters.sql.engine import Row
-from duly.domain.execution import Attempt, Execution, LogLine, Lost, Saved
+from duly.domain.execution import Attempt, DueSchedule, Execution, LogLine, Lost, Saved
 from duly.domain.instants import Instant
 from duly.domain.job import Job, JobSpec, JobVersion
 from duly.domain.lifecycle import JobState, Outcome, SkipReason, State, Trigger
 from duly.ports.keys import KeyRow
+from duly.ports.letters import Settling
 from duly.ports.store import WorkerAbout, WorkerRow
 
 # A schedule without a next fire waits for an instant beyond all time, so that one index serves every schedule.
@@ -27,9 +28,21 @@ def as_uuid(value: Any) -> UUID:
     return UUID(bytes=value) if isinstance(value, bytes) else value
 
 
+def as_uuids(value: Any) -> list[UUID]:
+    """A column with a list of uuids: an array on PostgreSQL, 16 bytes after 16 bytes on SQLite."""
+    if isinstance(value, bytes):
+        return [UUID(bytes=value[at : at + 16]) for at in range(0, len(value), 16)]
+    return list(value or ())
+
+
 def encode(value: Any) -> str:
     """A domain value as the JSON that the store keeps."""
     return msgspec.json.encode(value).decode()
+
+
+def due_of(row: Row) -> DueSchedule:
+    """A row of `due_schedules`."""
+    return DueSchedule(as_uuid(row["job_id"]), row["shard"], row["next_fire_at"], row["version"], row["skip_at"], row["skip_by"])
 
 
 def version_of(row: Row) -> JobVersion:
@@ -91,7 +104,11 @@ def execution_of(row: Row) -> Execution:
         error=None if state is State.SUCCEEDED else error,
         cancel_asked_at=row["cancel_asked_at"],
         skip=None if skip is None else SkipReason(skip),
+        scheduled_at=row["scheduled_at"],
+        batch=None if row["batch"] is None else as_uuid(row["batch"]),
         saved=None if row["saved_number"] is None else Saved(row["saved_number"], None, row["progress"], row["saved_at"]),
+        replayed_as=None if row["replayed_as"] is None else as_uuid(row["replayed_as"]),
+        discarded_at=row["settled_at"] if row["settled_how"] == Settling.DISCARDED else None,
     )
 
 

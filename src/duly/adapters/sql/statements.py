@@ -4,7 +4,8 @@ One text serves both engines wherever it can be the same: `sql/x.sql`. Files tha
 name of an engine (`sql/postgres.sql`, `sql/x.sqlite.sql`) add what only that one has, and may
 override a shared text by name, with the reason beside it. `/*again*/` is a seam: a statement that has it exists twice, plain and as
 `…_again`, where the seam reads ON CONFLICT DO NOTHING (see sql/postgres.sql). `/*for update*/`
-locks the row on PostgreSQL. A `-- part: x` stands in every statement of its file that says `/*x*/`.
+locks the row on PostgreSQL, and `/*postgres: …*/` stands there without its stars. A `-- part: x`
+stands in every statement of its file that says `/*x*/`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from importlib.resources import files
 _BLOCK = re.compile(r"^-- (name|part): (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"--[^\n]*")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
+_OWN_WORDS = re.compile(r"/\*postgres: ([^*]+)\*/")
 _ENGINES = ("sqlite", "postgres")
 
 
@@ -43,7 +45,7 @@ def statements(engine: str) -> dict[str, Statement]:
     seamed = {f"{name}_again": text.replace("/*again*/", "ON CONFLICT DO NOTHING") for name, text in texts.items() if "/*again*/" in text}
     if engine == "postgres":
         # With one writer nothing needs it; here a change of a job excludes every other until it commits.
-        texts = {name: text.replace("/*for update*/", "FOR UPDATE") for name, text in texts.items()}
+        texts = {name: _OWN_WORDS.sub(r"\1", text.replace("/*for update*/", "FOR UPDATE")) for name, text in texts.items()}
     number = _dollars if engine == "postgres" else _names
     return {name: Statement(name, *number(text)) for name, text in (texts | seamed).items()}
 

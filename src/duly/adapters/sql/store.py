@@ -10,11 +10,13 @@ from duly.adapters.sql.engine import Engine
 from duly.adapters.sql.engine_sqlite import SqliteEngine
 from duly.adapters.sql.fleet import SqlLeases, SqlLiveness
 from duly.adapters.sql.insights import SqlInsights
+from duly.adapters.sql.letters import SqlLetters
 from duly.adapters.sql.migrate import require_current
 from duly.adapters.sql.sqlite.checkpoints import SqliteCheckpoints
 from duly.adapters.sql.sqlite.dispatch import SqliteIntake, SqliteSchedules
 from duly.adapters.sql.sqlite.sweep import SqliteCancels, SqliteLosses, SqliteRetention
 from duly.adapters.sql.sqlite.work import SqliteOutcomes, SqliteReady
+from duly.adapters.sql.why import SqlFacts
 from duly.domain.errors import Invalid
 from duly.domain.instants import Instant
 from duly.ports.store import Store
@@ -83,6 +85,8 @@ def store_on(engine: Engine) -> Store:
             insights=SqlInsights(engine),
             retention=SqliteRetention(engine),
             keys=SqlKeys(engine),
+            facts=SqlFacts(engine),
+            letters=SqlLetters(engine),
             health=SqlHealth(engine),
             desk=SqliteDesk(engine, outcomes),
         )
@@ -109,6 +113,8 @@ def store_on(engine: Engine) -> Store:
         insights=SqlInsights(engine),
         retention=PostgresRetention(engine),
         keys=SqlKeys(engine),
+        facts=SqlFacts(engine),
+        letters=SqlLetters(engine),
         health=SqlHealth(engine),
         desk=PostgresDesk(engine),
     )

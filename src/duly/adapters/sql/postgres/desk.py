@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from duly.adapters.sql.desk import SqlDesk, ended_of, member_of
 from duly.adapters.sql.engine import Action, Call, Lane
+from duly.adapters.sql.engine_postgres import PostgresEngine
+from duly.adapters.sql.postgres.after import pass_on
 from duly.adapters.sql.postgres.work import finish_params
 from duly.domain.execution import Finished, WorkerId
 from duly.domain.ids import ExecutionId
@@ -17,31 +20,34 @@ from duly.ports.desk import Ended, Held, Member
 class PostgresDesk(SqlDesk):
     """See ports/desk.py."""
 
+    _engine: PostgresEngine
+
     async def members(self, worker: WorkerId, held: Sequence[Held]) -> dict[Held, Member]:
         rows = await self._engine.fetch("held_members", {"worker": worker, **_arrays(held)})
         return {(row["lease_id"], row["id"]): member_of(row) for row in rows}
 
     async def settle(self, worker: WorkerId, finished: Sequence[Finished], held: Sequence[Held], now: Instant) -> dict[Held, Ended]:
         leases = sorted({item.lease for item in finished})
+        gates: set[UUID] = set()
         look = Call("ended_under", {"worker": worker, **_arrays(held)})
 
         def action() -> Action[dict[Held, Ended]]:
+            gates.clear()
             if finished:
                 yield Call("lock_leases", {"worker": worker, "leases": leases})
                 before = _ended((yield look))
                 fresh = [item for item in finished if (item.lease, item.id) not in before]
                 good = [item for item in fresh if item.outcome is Outcome.SUCCEEDED]
                 bad = [item for item in fresh if item.outcome is not Outcome.SUCCEEDED]
-                if good:
-                    yield Call("finish", finish_params("finish", worker, good, leases))
-                if bad:
-                    yield Call("finish_mixed", finish_params("finish_mixed", worker, bad, leases))
+                for name, items in (("finish", good), ("finish_mixed", bad)):
+                    if items:
+                        gates.update((yield Call(name, finish_params(name, worker, items, leases)))[0]["gates"] or ())
             return _ended((yield look))
 
         ended = await self._engine.run(action, Lane.FINISH)
-        freed = sorted({item.job_id for item in finished if item.holds_place and (item.lease, item.id) in ended}, key=lambda id: id.int)
-        if freed:
-            await self._engine.fetch("pass_on_places", {"job_ids": freed})
+        freed = {item.job_id for item in finished if item.holds_place and (item.lease, item.id) in ended}
+        if freed or gates:
+            await pass_on(self._engine, freed, gates, now)
         return ended
 
     async def touched(self, worker: WorkerId, ids: Sequence[ExecutionId]) -> set[ExecutionId]:

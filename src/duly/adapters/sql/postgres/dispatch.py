@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from duly.adapters.sql.definitions import once
 from duly.adapters.sql.engine import Action, Call, Lane
 from duly.adapters.sql.engine_postgres import PostgresEngine
-from duly.adapters.sql.rows import NEVER
+from duly.adapters.sql.firing import Fired, advance, enqueue_each, fire_each
+from duly.adapters.sql.gates import open_gates
+from duly.adapters.sql.postgres.after import cancel_waiting, pass_on
+from duly.adapters.sql.rows import NEVER, due_of
 from duly.domain.decide import Firing
 from duly.domain.execution import Advance, DueSchedule, Fire, NewExecution
 from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant
-from duly.ports.store import FireReport, Idempotency, PromoteReport
+from duly.domain.lifecycle import State
+from duly.ports.store import EnqueueReport, FireReport, Idempotency, PromoteReport
 
 
 class PostgresIntake:
@@ -23,20 +28,41 @@ class PostgresIntake:
     def __init__(self, engine: PostgresEngine) -> None:
         self._engine = engine
 
-    async def enqueue(self, executions: Sequence[NewExecution], now: Instant) -> int:
-        rows = await self._engine.fetch_or_again("enqueue", _columns(executions, now), Lane.FINISH)
-        return int(rows[0]["n"])
+    async def enqueue(self, executions: Sequence[NewExecution], now: Instant) -> EnqueueReport:
+        """Plain ones in one statement; whatever has limits, a unique key or a batch row by row."""
+        plain = [execution for execution in executions if _is_plain(execution)]
+        new = 0
+        if plain:
+            new = int((await self._engine.fetch_or_again("enqueue", _columns(plain, now), Lane.FINISH))[0]["n"])
+        if len(plain) == len(executions):
+            return EnqueueReport(new)
+        special = [execution for execution in executions if not _is_plain(execution)]
+        done = await self._engine.run(lambda: enqueue_each(special, now))
+        await open_gates(self._engine, done.gates, now)
+        return EnqueueReport(new + done.new, done.instead)
 
     async def enqueue_once(
         self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant
     ) -> list[ExecutionId]:
         ids = [execution.id for execution in executions]
-        return await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue_again(executions, now)))
+        gates: set[UUID] = set()
+        answer = await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue(executions, now, gates)))
+        await open_gates(self._engine, gates, now)
+        return answer
 
 
-def _enqueue_again(executions: Sequence[NewExecution], now: Instant) -> Action[None]:
-    # Tolerant of ids that are there already: their key may have run out since.
-    yield Call("enqueue_again", _columns(executions, now))
+def _is_plain(execution: NewExecution) -> bool:
+    return not execution.gates and execution.unique is None and execution.batch is None and execution.scheduled_at is None
+
+
+def _enqueue(executions: Sequence[NewExecution], now: Instant, gates: set[UUID]) -> Action[dict[ExecutionId, ExecutionId]]:
+    if all(map(_is_plain, executions)):
+        # Tolerant of ids that are there already: their key may have run out since.
+        yield Call("enqueue_again", _columns(executions, now))
+        return {}
+    done = yield from enqueue_each(executions, now)
+    gates |= done.gates
+    return done.instead
 
 
 def _columns(executions: Sequence[NewExecution], now: Instant) -> dict[str, Any]:
@@ -65,29 +91,28 @@ class PostgresSchedules:
 
     async def due_schedules(self, shards: Sequence[int], now: Instant, limit: int) -> list[DueSchedule]:
         rows = await self._engine.fetch("due_schedules", {"shards": list(shards), "now": now, "quota": limit}, Lane.CLAIM)
-        return [DueSchedule(row["job_id"], row["shard"], row["next_fire_at"], row["version"]) for row in rows]
+        return [due_of(row) for row in rows]
 
     async def fire(self, firing: Firing, epochs: dict[int, int], now: Instant) -> FireReport:
-        """Jobs that queue go one by one, because a fire that waits locks what it waits for; all others in one statement."""
-        queueing = {fire.job_id for fire in firing.fires if fire.queue_depth}
+        """Jobs that queue, stop their predecessor or have limits go one by one, because they lock what they decide by; all others
+        in one statement."""
+        special = {fire.job_id for fire in firing.fires if not fire.is_plain}
         report = FireReport()
-        plain = [advance for advance in firing.advances if advance.job_id not in queueing]
+        plain = [advance for advance in firing.advances if advance.job_id not in special]
         if plain:
-            report = await self._fire_plain(plain, [fire for fire in firing.fires if fire.job_id not in queueing], epochs, now)
-        if queueing:
+            report = await self._fire_plain(plain, [fire for fire in firing.fires if fire.job_id not in special], epochs, now)
+        if special:
             by_job: dict[JobId, list[Fire]] = defaultdict(list)
             for fire in firing.fires:
                 by_job[fire.job_id].append(fire)
-            for advance in firing.advances:
-                if advance.job_id in queueing:
-                    one = await self._fire_queued(advance, by_job[advance.job_id], epochs, now)
-                    report = FireReport(
-                        report.advanced + one.advanced, report.fired + one.fired, report.skipped + one.skipped, report.queued + one.queued
-                    )
+            for move in firing.advances:
+                if move.job_id in special:
+                    report += await self._fire_special(move, by_job[move.job_id], epochs, now)
         return report
 
     async def _fire_plain(self, advances: Sequence[Advance], fires: Sequence[Fire], epochs: dict[int, int], now: Instant) -> FireReport:
         shards = sorted({advance.shard for advance in advances})
+        later = [fire for fire in fires if fire.at + fire.delay > now]
         params = {
             "shards": shards,
             "epochs": [epochs.get(shard, -1) for shard in shards],
@@ -95,6 +120,7 @@ class PostgresSchedules:
             "versions": [advance.version for advance in advances],
             "read_ats": [advance.read_at for advance in advances],
             "next_ats": [NEVER if advance.next_at is None else advance.next_at for advance in advances],
+            "skip_ats": [advance.skip_at for advance in advances],
             "never": NEVER,
             "ids": [fire.id for fire in fires],
             "fire_jobs": [fire.job_id for fire in fires],
@@ -103,58 +129,40 @@ class PostgresSchedules:
             "tenants": [fire.tenant for fire in fires],
             "routes": [fire.route for fire in fires],
             "ranks": [fire.rank for fire in fires],
-            "holds_places": [fire.takes_a_place for fire in fires],
+            "holds_places": [fire.overlap.takes_a_place for fire in fires],
             "skip_reasons": [fire.skip for fire in fires],
+            "delays": [fire.delay for fire in fires],
+            "later_ids": [fire.id for fire in later],
+            "later_shards": [fire.shard for fire in later],
             "now": now,
         }
         row = (await self._engine.fetch_or_again("fire", params, Lane.CLAIM))[0]
         return FireReport(row["advanced"], row["fired"], row["skipped"])
 
-    async def _fire_queued(self, advance: Advance, fires: Sequence[Fire], epochs: dict[int, int], now: Instant) -> FireReport:
-        def action() -> Action[FireReport]:
-            ends = advance.next_at is None
-            params = {
-                "shard": advance.shard,
-                "epoch": epochs.get(advance.shard, -1),
-                "job_id": advance.job_id,
-                "version": advance.version,
-                "read_at": advance.read_at,
-                "next_at": NEVER if ends else advance.next_at,
-            }
-            if not (yield Call("advance_queued", params)):
-                return FireReport()
-            if ends:
-                yield Call("complete_job", {"id": advance.job_id})
-            fired = skipped = queued = 0
-            for fire in fires:
-                row = (
-                    yield Call(
-                        "fire_queued",
-                        {
-                            "id": fire.id,
-                            "job_id": fire.job_id,
-                            "job_version": fire.job_version,
-                            "tenant": fire.tenant,
-                            "route": fire.route,
-                            "skip_reason": fire.skip,
-                            "fire_at": fire.at,
-                            "rank": fire.rank,
-                            "depth": fire.queue_depth,
-                            "now": now,
-                        },
-                    )
-                )[0]
-                fired, skipped, queued = fired + row["fired"], skipped + row["skipped"], queued + row["queued"]
-            return FireReport(1, fired, skipped, queued)
+    async def _fire_special(self, move: Advance, fires: Sequence[Fire], epochs: dict[int, int], now: Instant) -> FireReport:
+        def action() -> Action[Fired | None]:
+            owned = yield Call("owned_shard", {"shard": move.shard, "epoch": epochs.get(move.shard, -1)})
+            if not owned or not (yield from advance(move)):
+                return None
+            return (yield from fire_each(fires, now))
 
-        return await self._engine.run(action)
+        fired = await self._engine.run(action)
+        if fired is None:
+            return FireReport()
+        await pass_on(self._engine, fired.waiting, fired.gates, now)
+        if fired.stopped:
+            await cancel_waiting(self._engine, fired.stopped, now)
+        states = fired.states
+        return FireReport(1, len(states), states.count(State.SKIPPED), states.count(State.BLOCKED), len(fired.stopped))
 
     async def promote(self, epochs: dict[int, int], now: Instant, limit: int) -> PromoteReport:
         params = {"shards": list(epochs), "epochs": list(epochs.values()), "now": now, "quota": limit}
         row = (await self._engine.fetch("promote", params, Lane.CLAIM))[0]
+        gates = {*(row["gates"] or ()), *(found["gate"] for found in await self._engine.fetch("gates_to_look_at", params, Lane.CLAIM))}
         if row["freed"]:
-            await self._engine.fetch("pass_on_places", {"job_ids": row["freed"]})
-        return PromoteReport(row["moved"] - row["cancelled"], row["cancelled"], tuple(row["routes"] or ()))
+            await pass_on(self._engine, row["freed"], None, now)
+        routes = {*(row["routes"] or ()), *(await open_gates(self._engine, gates, now))}
+        return PromoteReport(row["moved"] - row["cancelled"], row["cancelled"], tuple(sorted(routes)))
 
     async def upcoming(self, shards: Sequence[int], after: Instant, until: Instant, limit: int) -> list[Instant]:
         rows = await self._engine.fetch("upcoming", {"shards": list(shards), "after": after, "until": until, "quota": limit}, Lane.CLAIM)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from uuid import UUID
 
 from duly.adapters.sql.engine import Action, Call, one
 from duly.adapters.sql.engine_postgres import PostgresEngine
+from duly.adapters.sql.gates import clear_away
+from duly.adapters.sql.postgres.after import cancel_waiting, pass_on
 from duly.adapters.sql.rows import lost_of, version_of
 from duly.domain.execution import Lost, Verdict, WorkerId
 from duly.domain.ids import ExecutionId, JobId, id_floor
-from duly.domain.instants import DAY, Instant, Micros, from_datetime
+from duly.domain.instants import DAY, SECOND, Instant, Micros, from_datetime
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import State, is_final
 from duly.domain.shards import shard_of
@@ -18,6 +21,9 @@ from duly.ports.store import LossReport
 
 # An execution that is being moved between two tables is found in the second or third look.
 LOOKS = 20
+# Whoever asked for a cancel carries it out at once; after this long somebody else does.
+PATIENCE: Micros = 5 * SECOND
+GATES_AT_ONCE = 1000
 
 
 class PostgresLosses:
@@ -31,9 +37,11 @@ class PostgresLosses:
 
     async def lose(self, decide: Callable[[Lost, JobVersion], Verdict], now: Instant, limit: int) -> LossReport:
         freed: list[JobId] = []
+        gates: list[UUID] = []
 
         def action() -> Action[LossReport]:
             freed.clear()
+            gates.clear()
             leases = [row["lease_id"] for row in (yield Call("lost_leases", {"quota": limit}))]
             if not leases:
                 return LossReport()
@@ -42,7 +50,7 @@ class PostgresLosses:
             for number in sorted({lost.job_version for lost in found}):
                 versions[number] = version_of((yield Call("version", {"id": number}))[0])
             verdicts = [decide(lost, versions[lost.job_version]) for lost in found]
-            yield Call(
+            lost_rows = yield Call(
                 "lose",
                 {
                     "leases": leases,
@@ -59,22 +67,31 @@ class PostgresLosses:
                     "now": now,
                 },
             )
+            gates.extend(one(lost_rows)["gates"] or ())
             freed.extend(lost.job_id for lost, verdict in zip(found, verdicts, strict=True) if is_final(verdict.state) and lost.holds_place)
             return LossReport(len(leases), len(found), sum(is_final(verdict.state) for verdict in verdicts))
 
         report = await self._engine.run(action)
-        if freed:
-            await self._engine.fetch("pass_on_places", {"job_ids": freed})
+        await pass_on(self._engine, freed, gates, now)
         return report
+
+    async def unstick(self, now: Instant, limit: int) -> int:
+        stuck = [row["job_id"] for row in await self._engine.fetch("stuck_queues", {"quota": limit})]
+        gates = [row["gate"] for row in await self._engine.fetch("stuck_gates", {"now": now, "quota": limit})]
+        await pass_on(self._engine, stuck, gates, now)
+        cancels = [row["id"] for row in await self._engine.fetch("waiting_cancels", {"before": now - PATIENCE, "quota": limit})]
+        if cancels:
+            await cancel_waiting(self._engine, cancels, now)
+        return len(stuck) + len(gates) + len(cancels)
 
     async def reconcile(self, now: Instant) -> int:
         freed = [row["job_id"] for row in await self._engine.fetch("stale_places", {})]
-        stuck = [row["job_id"] for row in await self._engine.fetch("stuck_queues", {})]
+        slots = [row["gate"] for row in await self._engine.fetch("stale_slots", {"now": now})]
         await self._engine.fetch("stale_cancels", {})
-        jobs = sorted({*freed, *stuck}, key=lambda id: id.int)
-        if jobs:
-            await self._engine.fetch("pass_on_places", {"job_ids": jobs})
-        return len(freed) + len(stuck)
+        await self._engine.fetch("stale_uniques", {"now": now})
+        await pass_on(self._engine, freed, slots, now)
+        await self._engine.run(lambda: clear_away(GATES_AT_ONCE))
+        return len(freed) + len(slots)
 
 
 class PostgresCancels:
@@ -92,10 +109,8 @@ class PostgresCancels:
         stands: dict[ExecutionId, State] = {}
         moving = list(ids)
         for _ in range(LOOKS):
-            rows = await self._engine.fetch("cancel_waiting", {"ids": moving, "tenant": tenant, "now": now})
-            freed = [row["freed"] for row in rows if row["freed"] is not None]
-            if freed:
-                await self._engine.fetch("pass_on_places", {"job_ids": freed})
+            # Only what this tenant asked for: the wish was written for its own executions alone.
+            await cancel_waiting(self._engine, moving, now)
             for row in await self._engine.fetch("standings", {"ids": moving, "tenant": tenant}):
                 stands[row["id"]] = State(row["state"])
             moving = [id for id in moving if id in stands and not is_final(stands[id]) and stands[id] is not State.RUNNING]
@@ -119,8 +134,11 @@ class PostgresRetention:
     async def prune(self, before: Instant, now: Instant, limit: int) -> int:
         # While the outcome still says that the wish is settled.
         await self._engine.fetch("stale_cancels", {})
+        await self._engine.fetch("stale_uniques", {"now": now})
+        await self._engine.fetch("drop_orphans", {"before": id_floor(before)})
         await self._engine.fetch("drop_expired_keys", {"now": now})
         await self._engine.fetch("drop_workers", {"long_ago": before})
+        await self._engine.fetch("drop_batches", {"before": before})
         params = {"before": id_floor(before), "finished_before": before, "quota": limit}
         lines = int(one(await self._engine.fetch("drop_old_logs", params | {"quota": 10 * limit}))["n"])
         lines += int(one(await self._engine.fetch("drop_old_checkpoints", params))["n"])

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
 from duly.adapters.sql.engine import Lane, one
 from duly.adapters.sql.engine_postgres import PostgresEngine
+from duly.adapters.sql.postgres.after import pass_on
 from duly.adapters.sql.rows import encode
 from duly.domain.execution import Claimed, Finished, LeaseId, LogLine, WorkerId
 from duly.domain.fairness import Ask, Work
@@ -54,6 +56,7 @@ class PostgresReady:
             row["due_ats"],
             row["holds_place"],
             _decode(row["payloads"]),
+            row["scheduled_ats"],
         )
 
     async def held_by(self, worker: WorkerId) -> list[Claimed]:
@@ -70,6 +73,7 @@ class PostgresReady:
                 due_ats=[row["due_at"] for row in rows],
                 holds_place=[row["holds_place"] for row in rows],
                 payloads=[None if row["payload"] is None else _decode(row["payload"]) for row in rows],
+                scheduled_ats=[row["scheduled_at"] for row in rows],
             )
             for lease, rows in by_lease.items()
         ]
@@ -85,23 +89,28 @@ class PostgresOutcomes:
         good = [item for item in finished if item.outcome is Outcome.SUCCEEDED]
         bad = [item for item in finished if item.outcome is not Outcome.SUCCEEDED] if len(good) < len(finished) else []
         refused: set[ExecutionId] = set()
+        gates: set[UUID] = set()
         if good:
-            refused |= await self._send("finish", worker, good, [] if bad else closing)
+            refused |= await self._send("finish", worker, good, [] if bad else closing, gates)
         if bad:
-            refused |= await self._send("finish_mixed", worker, bad, closing)
+            refused |= await self._send("finish_mixed", worker, bad, closing, gates)
         if not finished and closing:
             await self._engine.fetch("close_leases", {"worker": worker, "closing": list(closing)})
-        freed = sorted({item.job_id for item in finished if item.holds_place and item.id not in refused}, key=lambda id: id.int)
-        if freed:
-            await self._engine.fetch("pass_on_places", {"job_ids": freed})
+        freed = {item.job_id for item in finished if item.holds_place and item.id not in refused}
+        if freed or gates:
+            await pass_on(self._engine, freed, gates, now)
         return refused
 
-    async def _send(self, name: str, worker: WorkerId, items: Sequence[Finished], closing: Sequence[LeaseId]) -> set[ExecutionId]:
+    async def _send(
+        self, name: str, worker: WorkerId, items: Sequence[Finished], closing: Sequence[LeaseId], gates: set[UUID]
+    ) -> set[ExecutionId]:
+        """Send one statement; adds to `gates` what it freed slots of."""
         params = finish_params(name, worker, items, closing)
         if name == "finish":
             row = (await self._engine.fetch_or_again(name, params, Lane.FINISH))[0]
         else:
             row = (await self._engine.fetch(name, params, Lane.FINISH))[0]
+        gates.update(row["gates"] or ())
         if row["accepted"] == len(items):
             return set()
         return await self._refused(items, set(row["accepted_ids"] or ()))

@@ -113,6 +113,9 @@ RETURNING key;
 -- name: used_key
 SELECT body_hash, answer FROM idempotency WHERE tenant = :tenant AND key = :key;
 
+-- name: answer_key
+UPDATE idempotency SET answer = :answer WHERE tenant = :tenant AND key = :key;
+
 -- name: drop_expired_keys
 DELETE FROM idempotency WHERE expires_at <= :now;
 

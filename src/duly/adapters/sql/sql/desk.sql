@@ -3,8 +3,5 @@
 -- name: worker
 SELECT id, name, started_at, expires_at, lost_at, about, tenant, 0 AS running FROM workers WHERE id = :worker;
 
--- name: describe_worker
-UPDATE workers SET about = :about WHERE id = :worker;
-
 -- name: leases_of
 SELECT lease_id FROM leases WHERE worker = :worker ORDER BY lease_id;

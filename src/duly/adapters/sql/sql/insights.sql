@@ -3,31 +3,34 @@
 
 -- name: execution
 SELECT s.*, j.name AS job_name, v.max_attempts, v.definition ->> 'payload' AS own_payload,
-       k.number AS saved_number, k.saved_at, k.progress
+       k.number AS saved_number, k.saved_at, k.progress, d.how AS settled_how, d.settled_at, d.replay AS replayed_as
 FROM execution_state s
 JOIN jobs j ON j.id = s.job_id
 JOIN job_versions v ON v.id = s.job_version
 LEFT JOIN checkpoints k ON k.id = s.id
+LEFT JOIN settled d ON d.id = s.id
 WHERE s.id = :id AND s.tenant = :tenant;
 
 -- name: executions_of_tenant
 SELECT s.*, j.name AS job_name, v.max_attempts, v.definition ->> 'payload' AS own_payload,
-       k.number AS saved_number, k.saved_at, k.progress
+       k.number AS saved_number, k.saved_at, k.progress, d.how AS settled_how, d.settled_at, d.replay AS replayed_as
 FROM execution_state s
 JOIN jobs j ON j.id = s.job_id
 JOIN job_versions v ON v.id = s.job_version
 LEFT JOIN checkpoints k ON k.id = s.id
+LEFT JOIN settled d ON d.id = s.id
 WHERE s.tenant = :tenant AND s.id < :before
 ORDER BY s.id DESC
 LIMIT :quota;
 
 -- name: executions_of_job
 SELECT s.*, j.name AS job_name, v.max_attempts, v.definition ->> 'payload' AS own_payload,
-       k.number AS saved_number, k.saved_at, k.progress
+       k.number AS saved_number, k.saved_at, k.progress, d.how AS settled_how, d.settled_at, d.replay AS replayed_as
 FROM execution_state s
 JOIN jobs j ON j.id = s.job_id
 JOIN job_versions v ON v.id = s.job_version
 LEFT JOIN checkpoints k ON k.id = s.id
+LEFT JOIN settled d ON d.id = s.id
 WHERE s.tenant = :tenant AND s.job_id = :job_id AND s.id < :before
   AND (CAST(:state AS smallint) IS NULL OR s.state = CAST(:state AS smallint))
 ORDER BY s.id DESC

@@ -58,10 +58,10 @@ SELECT w.name, v.job_id, v.id AS number, w.id NOT IN (SELECT id FROM created) AS
 -- ---------------------------------------------------------------- dispatch
 
 -- name: due_schedules
-SELECT s.job_id, s.shard, s.next_fire_at, s.version
+SELECT s.job_id, s.shard, s.next_fire_at, s.version, s.skip_at, s.skip_by
 FROM unnest(:shards::smallint[]) AS mine (shard)
 CROSS JOIN LATERAL (
-    SELECT job_id, shard, next_fire_at, version
+    SELECT job_id, shard, next_fire_at, version, skip_at, skip_by
     FROM schedules
     WHERE shard = mine.shard AND NOT paused AND next_fire_at <= :now::bigint
     ORDER BY next_fire_at
@@ -79,6 +79,10 @@ CROSS JOIN LATERAL (
     (SELECT due_at AS at FROM timers
      WHERE shard = mine.shard AND due_at > :after::bigint AND due_at <= :until::bigint
      ORDER BY due_at LIMIT :quota::int)
+    UNION ALL
+    (SELECT look_at AS at FROM gates
+     WHERE shard = mine.shard AND look_at > :after::bigint AND look_at <= :until::bigint
+     ORDER BY look_at LIMIT :quota::int)
 ) u
 ORDER BY u.at
 LIMIT :quota::int;
@@ -96,29 +100,41 @@ WITH mine AS MATERIALIZED (
 ), advanced AS (
     UPDATE schedules s
     SET next_fire_at = a.next_at
-    FROM unnest(:job_ids::uuid[], :versions::bigint[], :read_ats::bigint[], :next_ats::bigint[]) AS a (job_id, version, read_at, next_at)
+    FROM unnest(:job_ids::uuid[], :versions::bigint[], :read_ats::bigint[], :next_ats::bigint[], :skip_ats::bigint[])
+         AS a (job_id, version, read_at, next_at, skip_at)
     WHERE s.job_id = a.job_id AND s.next_fire_at = a.read_at AND s.version = a.version AND NOT s.paused
+      AND s.skip_at IS NOT DISTINCT FROM a.skip_at
       AND (s.shard IN (SELECT shard FROM mine)) IS TRUE
     RETURNING s.job_id, s.next_fire_at
 ), completed AS (
-    UPDATE jobs j SET state = 2 FROM advanced a WHERE j.id = a.job_id AND j.state = 0 AND a.next_fire_at >= :never::bigint
+    UPDATE jobs j SET state = 2 FROM advanced a WHERE j.id = a.job_id AND j.state <> 3 AND a.next_fire_at >= :never::bigint
 ), header AS (
-    INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, holds_place, skip_reason, due_at, rank, created_at)
-    SELECT id, job_id, job_version, tenant, route, 0, holds_place, skip_reason, fire_at, rank, :now::bigint
+    INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, holds_place, skip_reason, due_at, rank, created_at, scheduled_at)
+    SELECT id, job_id, job_version, tenant, route, 0, holds_place, skip_reason, fire_at + delay, rank, :now::bigint, CASE WHEN delay > 0 THEN fire_at END
     FROM unnest(:ids::uuid[], :fire_jobs::uuid[], :fire_ats::bigint[], :fire_versions::bigint[], :tenants::int[], :routes::int[], :ranks::bigint[],
-                :holds_places::boolean[], :skip_reasons::smallint[])
-         AS f (id, job_id, fire_at, job_version, tenant, route, rank, holds_place, skip_reason)
+                :holds_places::boolean[], :skip_reasons::smallint[], :delays::bigint[])
+         AS f (id, job_id, fire_at, job_version, tenant, route, rank, holds_place, skip_reason, delay)
     WHERE (job_id IN (SELECT job_id FROM advanced)) IS TRUE
     /*again*/
-    RETURNING id, job_id, tenant, route, rank, holds_place, skip_reason
+    RETURNING id, job_id, tenant, route, rank, holds_place, skip_reason, due_at
 ), placed AS (
     INSERT INTO places (job_id, place, id)
-    SELECT job_id, 0, id FROM header WHERE holds_place AND skip_reason IS NULL ORDER BY job_id, id
+    SELECT job_id, 0, id FROM header h
+    WHERE holds_place AND skip_reason IS NULL
+      AND (SELECT p.place FROM places p WHERE p.job_id = h.job_id AND p.place > 0 LIMIT 1) IS NULL
+    ORDER BY job_id, id
     ON CONFLICT DO NOTHING
     RETURNING id
+), entering AS MATERIALIZED (
+    SELECT * FROM header WHERE skip_reason IS NULL AND (NOT holds_place OR id IN (SELECT id FROM placed))
 ), made_ready AS (
     INSERT INTO ready (route, tenant, rank, id, attempt, failures)
-    SELECT route, tenant, rank, id, 1, 0 FROM header WHERE skip_reason IS NULL AND (NOT holds_place OR id IN (SELECT id FROM placed))
+    SELECT route, tenant, rank, id, 1, 0 FROM entering WHERE due_at <= :now::bigint
+), made_timer AS (
+    INSERT INTO timers (id, shard, due_at, route, tenant, rank, attempt, failures)
+    SELECT e.id, f.shard, e.due_at, e.route, e.tenant, e.rank, 1, 0
+    FROM entering e JOIN unnest(:later_ids::uuid[], :later_shards::smallint[]) AS f (id, shard) ON f.id = e.id
+    WHERE e.due_at > :now::bigint
 ), skipped AS (
     INSERT INTO outcomes (id, state, attempt, finished_at, error)
     SELECT id, 7, 0, :now::bigint, json_build_object('reason', CASE skip_reason WHEN 2 THEN 'misfire' ELSE 'overlap' END)
@@ -127,53 +143,8 @@ WITH mine AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM advanced) AS advanced, (SELECT count(*) FROM header) AS fired, (SELECT count(*) FROM skipped) AS skipped;
 
--- name: advance_queued
--- The same for jobs whose policy queues, in three statements of one transaction: the advance …
-WITH mine AS MATERIALIZED (
-    SELECT shard FROM shards WHERE shard = :shard::smallint AND epoch = :epoch::bigint FOR SHARE
-)
-UPDATE schedules
-SET next_fire_at = :next_at::bigint
-WHERE job_id = :job_id::uuid AND next_fire_at = :read_at::bigint AND version = :version::bigint AND NOT paused AND shard IN (SELECT shard FROM mine)
-RETURNING job_id;
-
--- name: complete_job
-UPDATE jobs SET state = 2 WHERE id = :id AND state = 0;
-
--- name: fire_queued
--- … and each fire: it takes the place, waits for it while the queue has room, or is skipped. Locking the place it waits for
--- makes the finish wait for us: no lost wake-up.
-WITH header AS (
-    INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, holds_place, skip_reason, due_at, rank, created_at)
-    VALUES (:id::uuid, :job_id::uuid, :job_version::bigint, :tenant::int, :route::int, 0, true, :skip_reason::smallint, :fire_at::bigint, :rank::bigint, :now::bigint)
-    ON CONFLICT DO NOTHING
-    RETURNING id, job_id, tenant, route, rank, skip_reason
-), placed AS (
-    INSERT INTO places (job_id, place, id)
-    SELECT job_id, 0, id FROM header WHERE skip_reason IS NULL
-    ON CONFLICT (job_id, place) DO UPDATE SET id = places.id WHERE false
-    RETURNING id
-), made_ready AS (
-    INSERT INTO ready (route, tenant, rank, id, attempt, failures)
-    SELECT route, tenant, rank, id, 1, 0 FROM header WHERE id IN (SELECT id FROM placed)
-), queued AS (
-    INSERT INTO blocked (id, reason, route, tenant, rank)
-    SELECT id, 0, route, tenant, rank FROM header
-    WHERE skip_reason IS NULL AND id NOT IN (SELECT id FROM placed)
-      AND (SELECT count(*) FROM waits WHERE waits_for = :job_id::uuid) < :depth::int
-    RETURNING id
-), waiting AS (
-    INSERT INTO waits (waits_for, id) SELECT :job_id::uuid, id FROM queued
-), skipped AS (
-    INSERT INTO outcomes (id, state, attempt, finished_at, error)
-    SELECT id, 7, 0, :now::bigint, json_build_object('reason', CASE skip_reason WHEN 2 THEN 'misfire' ELSE 'overlap' END)
-    FROM header WHERE id NOT IN (SELECT id FROM placed UNION ALL SELECT id FROM queued)
-    RETURNING id
-)
-SELECT (SELECT count(*) FROM header) AS fired, (SELECT count(*) FROM queued) AS queued, (SELECT count(*) FROM skipped) AS skipped;
-
 -- name: promote
--- Due timers become ready; a cancelled one becomes final instead.
+-- Due timers become ready, or wait at their first gate; a cancelled one becomes final instead.
 WITH mine AS MATERIALIZED (
     SELECT s.shard
     FROM shards s
@@ -187,24 +158,49 @@ WITH mine AS MATERIALIZED (
         SELECT ctid FROM timers WHERE shard = mine.shard AND due_at <= :now::bigint ORDER BY due_at LIMIT :quota::int FOR UPDATE SKIP LOCKED
     ) t
 ), left_timers AS (
-    DELETE FROM timers WHERE ctid = ANY (ARRAY(SELECT tid FROM due)) RETURNING id, route, tenant, rank, attempt, failures
+    DELETE FROM timers WHERE ctid = ANY (ARRAY(SELECT tid FROM due)) RETURNING id, route, tenant, rank, attempt, failures, gated
 ), stopped AS (
-    SELECT t.id, t.attempt FROM left_timers t JOIN cancels c ON c.id = t.id
+    SELECT t.id, t.attempt, c.asked_by FROM left_timers t JOIN cancels c ON c.id = t.id
 ), made_final AS (
     INSERT INTO outcomes (id, state, attempt, finished_at, error)
-    SELECT id, 6, attempt - 1, :now::bigint, '{"reason":"cancelled"}' FROM stopped
+    SELECT id, 6, attempt - 1, :now::bigint, json_build_object('reason', 'cancelled', 'by', asked_by) FROM stopped
 ), freed_places AS (
     DELETE FROM places p USING stopped s JOIN executions e ON e.id = s.id
     WHERE e.holds_place AND p.job_id = e.job_id AND p.id = e.id
     RETURNING p.job_id
 ), made_ready AS (
     INSERT INTO ready (route, tenant, rank, id, attempt, failures)
-    SELECT route, tenant, rank, id, attempt, failures FROM left_timers WHERE id NOT IN (SELECT id FROM stopped)
+    SELECT route, tenant, rank, id, attempt, failures FROM left_timers WHERE NOT gated AND id NOT IN (SELECT id FROM stopped)
+), at_gate AS MATERIALIZED (
+    SELECT t.*, e.gate
+    FROM left_timers t
+    CROSS JOIN LATERAL (SELECT gates[1] AS gate FROM executions WHERE id = t.id OFFSET 0) e
+    WHERE t.gated AND t.id NOT IN (SELECT id FROM stopped)
+), gated AS (
+    INSERT INTO blocked (id, reason, route, tenant, rank, attempt, failures)
+    SELECT id, 1, route, tenant, rank, attempt, failures FROM at_gate
+), waiting AS (
+    INSERT INTO gate_waits (gate, rank, id) SELECT gate, rank, id FROM at_gate
 )
 SELECT count(*) AS moved, (SELECT count(*) FROM stopped) AS cancelled,
        array_agg(DISTINCT route) FILTER (WHERE id NOT IN (SELECT id FROM stopped)) AS routes,
-       (SELECT array_agg(job_id) FROM freed_places) AS freed
+       (SELECT array_agg(job_id) FROM freed_places) AS freed,
+       (SELECT array_agg(DISTINCT gate) FROM at_gate) AS gates
 FROM left_timers;
+
+-- name: gates_to_look_at
+SELECT g.gate
+FROM unnest(:shards::smallint[]) AS mine (shard)
+CROSS JOIN LATERAL (SELECT gate FROM gates WHERE shard = mine.shard AND look_at <= :now::bigint LIMIT :quota::int) g;
+
+-- name: note_starts
+-- Of a rate: the period of a slot begins when its attempt is taken by a worker.
+UPDATE slots s SET until = l.granted_at + s.lasts
+FROM leases l CROSS JOIN LATERAL unnest(l.ids, l.attempts) AS m (id, attempt)
+WHERE s.gate = :gate AND s.until IS NULL AND s.lasts IS NOT NULL AND m.id = s.id AND m.attempt = s.attempt;
+
+-- name: known_executions
+SELECT id FROM executions WHERE id = ANY (:ids::uuid[]);
 
 -- ---------------------------------------------------------------- claim
 
@@ -250,13 +246,15 @@ WITH ask AS MATERIALIZED (
 )
 SELECT (SELECT lease_id FROM lease) AS lease_id,
        array_agg(e.id) AS ids, array_agg(t.attempt) AS attempts, array_agg(t.failures) AS failures,
-       array_agg(e.job_version) AS job_versions, array_agg(e.due_at) AS due_ats, array_agg(e.holds_place) AS holds_place,
+       array_agg(e.job_version) AS job_versions, array_agg(e.due_at) AS due_ats,
+       array_agg(e.holds_place OR e.gates IS NOT NULL) AS holds_place, array_agg(coalesce(e.scheduled_at, e.due_at)) AS scheduled_ats,
        '[' || string_agg(coalesce(e.payload::text, 'null'), ',') || ']' AS payloads
 FROM taken t JOIN executions e ON e.id = t.id;
 
 -- name: held_by
 -- What the worker's leases hold that has not ended.
-SELECT l.lease_id, m.id, m.attempt, m.failures, e.job_version, e.due_at, e.holds_place, e.payload
+SELECT l.lease_id, m.id, m.attempt, m.failures, e.job_version, e.due_at, e.holds_place OR e.gates IS NOT NULL AS holds_place, e.payload,
+       coalesce(e.scheduled_at, e.due_at) AS scheduled_at
 FROM leases l
 CROSS JOIN LATERAL unnest(l.ids, l.attempts, l.failures) AS m (id, attempt, failures)
 JOIN executions e ON e.id = m.id
@@ -268,7 +266,7 @@ ORDER BY l.lease_id, m.id;
 -- ---------------------------------------------------------------- finish
 
 -- part: free_and_close
--- How both finishes end: places are given back, and leases that the worker believes complete are closed if they are.
+-- How both finishes end: places and slots are given back, and leases that the worker believes complete are closed if they are.
 ), freed_places AS (
     DELETE FROM places
     WHERE ctid = ANY (ARRAY(
@@ -276,6 +274,21 @@ ORDER BY l.lease_id, m.id;
         FROM unnest(:place_jobs::uuid[], :place_ids::uuid[]) AS f (job_id, id)
         CROSS JOIN LATERAL (SELECT ctid AS tid FROM places WHERE job_id = f.job_id AND id = f.id FOR UPDATE) p
         WHERE (f.id IN (SELECT id FROM accepted)) IS TRUE))
+    RETURNING job_id
+), freed_slots AS (
+    DELETE FROM slots
+    WHERE ctid = ANY (ARRAY(
+        SELECT s.tid
+        FROM unnest(:place_ids::uuid[]) AS f (id)
+        CROSS JOIN LATERAL (SELECT ctid AS tid FROM slots WHERE id = f.id AND lasts IS NULL FOR UPDATE) s
+        WHERE (f.id IN (SELECT id FROM ended)) IS TRUE))
+    RETURNING gate
+), timed_slots AS (
+    UPDATE slots s SET until = d.started_at + s.lasts
+    FROM unnest(:place_ids::uuid[]) AS f (id)
+    JOIN done d ON d.id = f.id
+    WHERE s.id = f.id AND s.attempt = d.attempt AND s.lasts IS NOT NULL AND (s.until IS NULL OR s.until < d.started_at + s.lasts)
+      AND (f.id IN (SELECT id FROM ended)) IS TRUE
 ), closed AS (
     DELETE FROM leases l
     USING held
@@ -311,8 +324,11 @@ WITH held AS MATERIALIZED (
     SELECT id, 4, attempt, lease_id, :worker::bigint, started_at, finished_at, result FROM done
     /*again*/
     RETURNING id
+), ended AS (
+    SELECT id FROM accepted
 /*free_and_close*/
-SELECT a.n AS accepted, CASE WHEN a.n < cardinality(:ids::uuid[]) THEN (SELECT array_agg(id) FROM accepted) END AS accepted_ids
+SELECT a.n AS accepted, CASE WHEN a.n < cardinality(:ids::uuid[]) THEN (SELECT array_agg(id) FROM accepted) END AS accepted_ids,
+       (SELECT array_agg(DISTINCT gate) FROM freed_slots) AS gates
 FROM (SELECT count(*) AS n FROM accepted) a;
 
 -- name: finish_mixed
@@ -344,18 +360,22 @@ WITH held AS MATERIALIZED (
     FROM done d JOIN unsuccessful u ON u.id = d.id
     WHERE d.again
 ), rescheduled AS (
-    INSERT INTO timers (id, shard, due_at, route, tenant, rank, attempt, failures)
-    SELECT b.id, b.shard, b.retry_at, e.route, e.tenant, b.retry_at + e.rank - e.due_at, b.attempt + 1, b.failures + (b.outcome IN (2, 3))::int
+    INSERT INTO timers (id, shard, due_at, route, tenant, rank, attempt, failures, gated)
+    SELECT b.id, b.shard, b.retry_at, e.route, e.tenant, b.retry_at + e.rank - e.due_at, b.attempt + 1, b.failures + (b.outcome IN (2, 3))::int, e.gated
     FROM back b
-    CROSS JOIN LATERAL (SELECT route, tenant, rank, due_at FROM executions WHERE id = b.id OFFSET 0) e
+    CROSS JOIN LATERAL (SELECT route, tenant, rank, due_at, gates IS NOT NULL AS gated FROM executions WHERE id = b.id OFFSET 0) e
 ), accepted AS (
     INSERT INTO outcomes (id, state, attempt, lease_id, worker, started_at, finished_at, result, error)
-    SELECT d.id, CASE d.state WHEN 0 THEN 6 ELSE d.state END, d.attempt, d.lease_id, :worker::bigint, d.started_at, d.finished_at, NULL, d.error
+    SELECT d.id, CASE d.state WHEN 0 THEN 6 ELSE d.state END, d.attempt, d.lease_id, :worker::bigint, d.started_at, d.finished_at, NULL,
+           coalesce((SELECT json_build_object('reason', 'cancelled', 'by', c.asked_by) FROM cancels c WHERE c.id = d.id AND d.state <> 5), d.error)
     FROM done d JOIN unsuccessful u ON u.id = d.id WHERE d.id NOT IN (SELECT id FROM back)
     ON CONFLICT DO NOTHING
     RETURNING id
+), ended AS (
+    SELECT id FROM unsuccessful
 /*free_and_close*/
-SELECT u.n AS accepted, CASE WHEN u.n < cardinality(:ids::uuid[]) THEN (SELECT array_agg(id) FROM unsuccessful) END AS accepted_ids
+SELECT u.n AS accepted, CASE WHEN u.n < cardinality(:ids::uuid[]) THEN (SELECT array_agg(id) FROM unsuccessful) END AS accepted_ids,
+       (SELECT array_agg(DISTINCT gate) FROM freed_slots) AS gates
 FROM (SELECT count(*) AS n FROM unsuccessful) u;
 
 -- name: finished_under
@@ -376,25 +396,33 @@ WHERE l.worker = :worker::bigint AND l.lease_id = ANY (:closing::bigint[])
       AND NOT EXISTS (SELECT FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt));
 
 -- name: pass_on_places
--- After the commit of what freed places of jobs that queue: the oldest waiter of each takes it. A new snapshot, so it sees a
--- waiter that came while the finish waited for its lock.
+-- After the commit of what freed places of jobs that queue: the oldest waiter of each takes it, and is ready or waits at its
+-- first gate. A new snapshot, so it sees a waiter that came while the finish waited for its lock.
 WITH next AS MATERIALIZED (
     SELECT w.waits_for AS job_id, w.id
     FROM unnest(:job_ids::uuid[]) AS j (job_id)
     CROSS JOIN LATERAL (SELECT waits_for, id FROM waits WHERE waits_for = j.job_id ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) w
+    WHERE NOT EXISTS (SELECT FROM places p WHERE p.job_id = j.job_id)
 ), placed AS (
     INSERT INTO places (job_id, place, id)
     SELECT job_id, 0, id FROM next ORDER BY job_id
     ON CONFLICT DO NOTHING
     RETURNING job_id, id
+), entering AS MATERIALIZED (
+    SELECT p.job_id, p.id, e.gates[1] AS gate FROM placed p JOIN executions e ON e.id = p.id
 ), unwaited AS (
     DELETE FROM waits w USING placed p WHERE w.waits_for = p.job_id AND w.id = p.id
 ), unblocked AS (
-    DELETE FROM blocked b USING placed p WHERE b.id = p.id RETURNING b.id, b.route, b.tenant, b.rank, b.attempt
+    DELETE FROM blocked b USING entering n WHERE b.id = n.id AND n.gate IS NULL RETURNING b.id, b.route, b.tenant, b.rank, b.attempt, b.failures
+), at_gate AS (
+    UPDATE blocked b SET reason = 1 FROM entering n WHERE b.id = n.id AND n.gate IS NOT NULL RETURNING b.id, b.rank, n.gate
+), waiting AS (
+    INSERT INTO gate_waits (gate, rank, id) SELECT gate, rank, id FROM at_gate
+), made_ready AS (
+    INSERT INTO ready (route, tenant, rank, id, attempt, failures)
+    SELECT route, tenant, rank, id, attempt, failures FROM unblocked
 )
-INSERT INTO ready (route, tenant, rank, id, attempt, failures)
-SELECT route, tenant, rank, id, attempt, 0 FROM unblocked
-RETURNING route;
+SELECT gate FROM at_gate;
 
 -- name: append_logs
 -- Only under leases that this worker still holds, and numbered in the order they came, whatever the join does.
@@ -437,7 +465,7 @@ FOR UPDATE OF l SKIP LOCKED;
 -- Sweep, statement 2: what in them has not ended. A statement of its own because its snapshot must be younger than the lock:
 -- a finish that committed between the snapshot of statement 1 and its lock is seen only here. An attempt that ended in
 -- failure has no outcome, and may run again by now under another lease: hence `attempts`.
-SELECT l.lease_id, l.worker, l.granted_at, m.id, m.attempt, m.failures, e.job_version, e.job_id, e.holds_place,
+SELECT l.lease_id, l.worker, l.granted_at, m.id, m.attempt, m.failures, e.job_version, e.job_id, e.holds_place OR e.gates IS NOT NULL AS holds_place,
        (SELECT count(*) FROM attempts a WHERE a.id = m.id AND a.outcome = 4) AS losses,
        EXISTS (SELECT FROM cancels c WHERE c.id = m.id) AS cancelled
 FROM leases l
@@ -452,7 +480,7 @@ WHERE l.lease_id = ANY (:leases::bigint[])
 WITH gone AS (
     DELETE FROM leases WHERE lease_id = ANY (:leases::bigint[])
 ), lost AS MATERIALIZED (
-    SELECT f.*, e.route, e.tenant, e.rank - e.due_at AS head, e.job_id, e.holds_place
+    SELECT f.*, e.route, e.tenant, e.rank - e.due_at AS head, e.job_id, e.holds_place, e.gates IS NOT NULL AS gated
     FROM unnest(:ids::uuid[], :attempts::smallint[], :failures::smallint[], :of_leases::bigint[], :workers::bigint[], :granted::bigint[],
                 :states::smallint[], :errors::json[], :retry_ats::bigint[], :shards::smallint[])
          AS f (id, attempt, failures, lease_id, worker, granted_at, state, error, retry_at, shard)
@@ -461,15 +489,20 @@ WITH gone AS (
     INSERT INTO attempts (id, attempt, outcome, lease_id, worker, started_at, finished_at, retry_at, error)
     SELECT id, attempt, 4, lease_id, worker, granted_at, :now::bigint, retry_at, error FROM lost
 ), rescheduled AS (
-    INSERT INTO timers (id, shard, due_at, route, tenant, rank, attempt, failures)
-    SELECT id, shard, retry_at, route, tenant, retry_at + head, attempt + 1, failures FROM lost WHERE state = 0
+    INSERT INTO timers (id, shard, due_at, route, tenant, rank, attempt, failures, gated)
+    SELECT id, shard, retry_at, route, tenant, retry_at + head, attempt + 1, failures, gated FROM lost WHERE state = 0
 ), made_final AS (
     INSERT INTO outcomes (id, state, attempt, lease_id, worker, finished_at, error)
     SELECT id, state, attempt, lease_id, worker, :now::bigint, error FROM lost WHERE state <> 0
 ), freed_places AS (
     DELETE FROM places p USING lost WHERE lost.state <> 0 AND lost.holds_place AND p.job_id = lost.job_id AND p.id = lost.id
+), freed_slots AS (
+    DELETE FROM slots s USING lost WHERE lost.gated AND s.id = lost.id AND s.lasts IS NULL RETURNING s.gate
+), timed_slots AS (
+    UPDATE slots s SET until = lost.granted_at + s.lasts FROM lost
+    WHERE lost.gated AND s.id = lost.id AND s.attempt = lost.attempt AND s.lasts IS NOT NULL AND s.until IS NULL
 )
-SELECT count(*) AS lost FROM lost;
+SELECT count(*) AS lost, (SELECT array_agg(DISTINCT gate) FROM freed_slots) AS gates FROM lost;
 
 -- name: stale_places
 -- Places whose execution is final: a crash between two statements, or a bug.
@@ -480,7 +513,13 @@ DELETE FROM cancels c USING outcomes o WHERE o.id = c.id;
 
 -- name: stuck_queues
 -- Jobs that somebody waits for although nobody stands in their place.
-SELECT DISTINCT w.waits_for AS job_id FROM waits w WHERE NOT EXISTS (SELECT FROM places p WHERE p.job_id = w.waits_for);
+SELECT DISTINCT w.waits_for AS job_id FROM waits w WHERE NOT EXISTS (SELECT FROM places p WHERE p.job_id = w.waits_for) LIMIT :quota::int;
+
+-- name: waiting_cancels
+-- Asked to stop, and nobody runs it: whoever asked did not come to the end.
+SELECT c.id FROM cancels c
+WHERE c.asked_at <= :before::bigint AND NOT EXISTS (SELECT FROM leases l WHERE c.id = ANY (l.ids))
+LIMIT :quota::int;
 
 -- ---------------------------------------------------------------- cancel
 
@@ -496,14 +535,14 @@ ORDER BY e.id
 ON CONFLICT (id) DO UPDATE SET kill_at = excluded.kill_at WHERE cancels.kill_at IS NULL AND excluded.kill_at IS NOT NULL;
 
 -- name: cancel_waiting
--- Cancel, second transaction: what waits becomes final. Repeated for ids that `standings` shows neither final nor leased:
--- they were being moved. A running one is told by its heartbeat; should it fail or be lost, it will not run again.
+-- Cancel, second transaction: what was asked to stop and waits becomes final. Repeated for ids that `standings` shows neither
+-- final nor leased: they were being moved. A running one is told by its heartbeat; should it fail or be lost, it will not run again.
 WITH named AS MATERIALIZED (
     SELECT e.id, e.route, e.tenant, e.job_id, e.holds_place,
            coalesce((SELECT a.retry_at FROM attempts a WHERE a.id = e.id ORDER BY a.attempt DESC LIMIT 1) + e.rank - e.due_at, e.rank) AS rank
     FROM unnest(:ids::uuid[]) AS f (id)
+    JOIN cancels c ON c.id = f.id
     JOIN executions e ON e.id = f.id
-    WHERE e.tenant = :tenant::int
 ), from_ready AS (
     DELETE FROM ready r USING named n
     WHERE r.route = n.route AND r.tenant = n.tenant AND r.rank = n.rank AND r.id = n.id
@@ -521,9 +560,19 @@ WITH named AS MATERIALIZED (
     RETURNING p.job_id
 ), made_final AS (
     INSERT INTO outcomes (id, state, attempt, finished_at, error)
-    SELECT id, 6, attempt - 1, :now::bigint, '{"reason":"cancelled"}' FROM stopped
+    SELECT id, 6, attempt - 1, :now::bigint, json_build_object('reason', 'cancelled', 'by', (SELECT c.asked_by FROM cancels c WHERE c.id = stopped.id))
+    FROM stopped
 )
-SELECT id AS stopped, NULL::uuid AS freed FROM stopped UNION ALL SELECT NULL, job_id FROM freed_places;
+SELECT (SELECT array_agg(id) FROM stopped) AS stopped, (SELECT array_agg(job_id) FROM freed_places) AS freed;
+
+-- name: leave_gates
+-- … and leaves its gates: a statement of its own, because it may have passed one while the first waited for its lock.
+WITH unwaited AS (
+    DELETE FROM gate_waits WHERE id = ANY (:ids::uuid[])
+), freed AS (
+    DELETE FROM slots WHERE id = ANY (:ids::uuid[]) AND (lasts IS NULL OR until IS NULL) RETURNING gate
+)
+SELECT DISTINCT gate FROM freed;
 
 -- name: standings
 SELECT s.id, s.state
@@ -612,6 +661,10 @@ WITH old AS MATERIALIZED (
     DELETE FROM outcomes_default WHERE id IN (SELECT id FROM old) RETURNING id
 )
 SELECT count(*) AS n FROM d;
+
+-- name: drop_orphans
+-- What was said about dead letters that are gone.
+DELETE FROM settled x WHERE x.id < :before::uuid AND NOT EXISTS (SELECT FROM executions e WHERE e.id = x.id);
 
 -- name: migrations_table
 SELECT 1 WHERE to_regclass('duly.duly_migrations') IS NOT NULL;

@@ -2,63 +2,19 @@
 -- With a single writer there is no snapshot older than a lock, so guards are plain WHEREs, and what PostgreSQL does in one
 -- statement with several CTEs is a few statements here.
 
--- name: add_execution
--- No row: it was written before, and so was what follows from it.
-INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, holds_place, skip_reason, due_at, rank, created_at, payload)
-VALUES (:id, :job_id, :job_version, :tenant, :route, :trigger, :holds_place, :skip_reason, :due_at, :rank, :now, :payload)
-ON CONFLICT DO NOTHING
-RETURNING id;
-
--- name: add_executions
--- The same without an answer, for batches whose ids are known to be new.
-INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, holds_place, skip_reason, due_at, rank, created_at, payload)
-VALUES (:id, :job_id, :job_version, :tenant, :route, :trigger, :holds_place, :skip_reason, :due_at, :rank, :now, :payload);
-
 -- name: known_executions
 -- Which of these ids (16 bytes each, one after another) were written before: one probe of the key for each.
 WITH RECURSIVE nth (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM nth WHERE (n + 2) * 16 <= length(:ids))
 SELECT e.id FROM nth CROSS JOIN executions e ON e.id = substr(:ids, n * 16 + 1, 16);
 
--- name: make_ready
-INSERT INTO ready (route, tenant, rank, id, attempt, failures) VALUES (:route, :tenant, :rank, :id, :attempt, :failures);
-
--- name: make_timer
-INSERT INTO timers (id, shard, due_at, route, tenant, rank, attempt, failures) VALUES (:id, :shard, :due_at, :route, :tenant, :rank, :attempt, :failures);
-
 -- name: due_schedules
-SELECT job_id, shard, next_fire_at, version FROM schedules
+SELECT job_id, shard, next_fire_at, version, skip_at, skip_by FROM schedules
 WHERE shard = :shard AND NOT paused AND next_fire_at <= :now
 ORDER BY next_fire_at LIMIT :quota;
 
--- name: owned_shard
-SELECT shard FROM shards WHERE shard = :shard AND epoch = :epoch;
-
--- name: advance_schedule
--- Only from where it was read: whoever comes second finds it moved.
-UPDATE schedules SET next_fire_at = :next_at
-WHERE job_id = :job_id AND next_fire_at = :read_at AND version = :version AND NOT paused
-RETURNING job_id;
-
--- name: complete_job
-UPDATE jobs SET state = 2 WHERE id = :id AND state = 0;
-
--- name: take_place
-INSERT INTO places (job_id, place, id) VALUES (:job_id, 0, :id) ON CONFLICT DO NOTHING RETURNING id;
-
--- name: count_waiting_for
-SELECT count(*) AS n FROM waits WHERE waits_for = :job_id;
-
--- name: add_blocked
-INSERT INTO blocked (id, reason, route, tenant, rank) VALUES (:id, 0, :route, :tenant, :rank);
-
--- name: add_wait
-INSERT INTO waits (waits_for, id) VALUES (:waits_for, :id);
-
--- name: skip
-INSERT INTO outcomes (id, state, attempt, finished_at, error) VALUES (:id, 7, 0, :now, :error);
-
 -- name: due_timers
-SELECT t.id, t.route, t.tenant, t.rank, t.attempt, t.failures, EXISTS (SELECT 1 FROM cancels c WHERE c.id = t.id) AS cancelled
+SELECT t.id, t.route, t.tenant, t.rank, t.attempt, t.failures, t.gated,
+       CASE WHEN t.gated THEN (SELECT e.gates FROM executions e WHERE e.id = t.id) END AS gates, EXISTS (SELECT 1 FROM cancels c WHERE c.id = t.id) AS cancelled
 FROM timers t
 WHERE t.shard = :shard AND t.due_at <= :now
   AND EXISTS (SELECT 1 FROM shards s WHERE s.shard = t.shard AND s.epoch = :epoch)
@@ -71,7 +27,9 @@ DELETE FROM timers WHERE id = :id;
 SELECT at FROM (
     SELECT next_fire_at AS at FROM schedules WHERE shard = :shard AND NOT paused AND next_fire_at > :after AND next_fire_at <= :until
     UNION
-    SELECT due_at AS at FROM timers WHERE shard = :shard AND due_at > :after AND due_at <= :until)
+    SELECT due_at AS at FROM timers WHERE shard = :shard AND due_at > :after AND due_at <= :until
+    UNION
+    SELECT look_at AS at FROM gates WHERE shard = :shard AND look_at > :after AND look_at <= :until)
 ORDER BY at LIMIT :quota;
 
 -- name: work_on_route
@@ -90,7 +48,8 @@ FROM step s JOIN tenants t ON t.tenant = s.tenant;
 SELECT id FROM workers WHERE id = :worker AND lost_at IS NULL AND expires_at > :now;
 
 -- name: pick
-SELECT r.rank, r.id, r.attempt, r.failures, e.job_version, e.due_at, e.holds_place, e.payload
+SELECT r.rank, r.id, r.attempt, r.failures, e.job_version, e.due_at, e.holds_place OR e.gates IS NOT NULL AS holds_place, e.payload,
+       coalesce(e.scheduled_at, e.due_at) AS scheduled_at
 FROM ready r JOIN executions e ON e.id = r.id
 WHERE r.route = :route AND r.tenant = :tenant
 ORDER BY r.rank, r.id LIMIT :quota;
@@ -106,7 +65,8 @@ INSERT INTO leases (worker, granted_at) VALUES (:worker, :now) RETURNING lease_i
 INSERT INTO leased (lease_id, id, attempt, failures) VALUES (:lease, :id, :attempt, :failures);
 
 -- name: held_by
-SELECT m.lease_id, m.id, m.attempt, m.failures, e.job_version, e.due_at, e.holds_place, e.payload
+SELECT m.lease_id, m.id, m.attempt, m.failures, e.job_version, e.due_at, e.holds_place OR e.gates IS NOT NULL AS holds_place, e.payload,
+       coalesce(e.scheduled_at, e.due_at) AS scheduled_at
 FROM leases l JOIN leased m ON m.lease_id = l.lease_id JOIN executions e ON e.id = m.id
 WHERE l.worker = :worker ORDER BY m.lease_id, m.id;
 
@@ -138,7 +98,7 @@ VALUES (:id, :attempt, :outcome, :lease, :worker, :started_at, :finished_at, :re
 
 -- name: queue_key
 -- Where the execution's next row in `timers` and `ready` belongs; and whether somebody asked it to stop.
-SELECT e.route, e.tenant, e.rank - e.due_at AS head, EXISTS (SELECT 1 FROM cancels c WHERE c.id = e.id) AS cancelled
+SELECT e.route, e.tenant, e.rank - e.due_at AS head, e.gates IS NOT NULL AS gated, EXISTS (SELECT 1 FROM cancels c WHERE c.id = e.id) AS cancelled
 FROM executions e WHERE e.id = :id;
 
 -- name: drop_member
@@ -154,14 +114,22 @@ DELETE FROM leases WHERE lease_id = :lease AND NOT EXISTS (SELECT 1 FROM leased 
 DELETE FROM places WHERE job_id = :job_id AND id = :id RETURNING job_id;
 
 -- name: next_waiter
-SELECT w.id, b.route, b.tenant, b.rank, b.attempt FROM waits w JOIN blocked b ON b.id = w.id
+SELECT w.id, b.route, b.tenant, b.rank, b.attempt, b.failures, e.gates
+FROM waits w JOIN blocked b ON b.id = w.id JOIN executions e ON e.id = w.id
 WHERE w.waits_for = :job_id ORDER BY w.id LIMIT 1;
 
--- name: drop_waits
-DELETE FROM waits WHERE id = :id;
+-- name: set_blocked_reason
+UPDATE blocked SET reason = :reason WHERE id = :id;
 
--- name: drop_blocked
-DELETE FROM blocked WHERE id = :id RETURNING attempt;
+-- name: gates_to_look_at
+SELECT gate FROM gates WHERE look_at <= :now LIMIT :quota;
+
+-- name: note_starts
+-- Of a rate: the period of a slot begins when its attempt is taken by a worker.
+UPDATE slots
+SET until = (SELECT l.granted_at + slots.lasts FROM leased m JOIN leases l ON l.lease_id = m.lease_id
+             WHERE m.id = slots.id AND m.attempt = slots.attempt)
+WHERE gate = :gate AND until IS NULL AND lasts IS NOT NULL;
 
 -- name: append_log
 INSERT INTO logs (id, attempt, at, level, message, fields) VALUES (:id, :attempt, :at, :level, :message, :fields);
@@ -176,7 +144,7 @@ WHERE NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = l.worker AND w.lost_at IS
 ORDER BY l.lease_id LIMIT :quota;
 
 -- name: lost_executions
-SELECT m.lease_id, l.worker, l.granted_at, m.id, m.attempt, m.failures, e.job_version, e.job_id, e.holds_place,
+SELECT m.lease_id, l.worker, l.granted_at, m.id, m.attempt, m.failures, e.job_version, e.job_id, e.holds_place OR e.gates IS NOT NULL AS holds_place,
        (SELECT count(*) FROM attempts a WHERE a.id = m.id AND a.outcome = 4) AS losses,
        EXISTS (SELECT 1 FROM cancels c WHERE c.id = m.id) AS cancelled
 FROM leases l
@@ -196,7 +164,11 @@ DELETE FROM cancels WHERE EXISTS (SELECT 1 FROM outcomes o WHERE o.id = cancels.
 
 -- name: stuck_queues
 -- Jobs that somebody waits for although nobody stands in their place.
-SELECT DISTINCT w.waits_for AS job_id FROM waits w WHERE NOT EXISTS (SELECT 1 FROM places p WHERE p.job_id = w.waits_for);
+SELECT DISTINCT w.waits_for AS job_id FROM waits w WHERE NOT EXISTS (SELECT 1 FROM places p WHERE p.job_id = w.waits_for) LIMIT :quota;
+
+-- name: waiting_cancels
+-- Asked to stop, and nobody runs it: whoever asked did not come to the end.
+SELECT c.id FROM cancels c WHERE c.asked_at <= :before AND NOT EXISTS (SELECT 1 FROM leased m WHERE m.id = c.id) LIMIT :quota;
 
 -- name: ask_cancel
 -- A second wish changes nothing, but that one which kills follows one which only asked.
@@ -206,9 +178,9 @@ WHERE e.id = :id AND e.tenant = :tenant AND NOT EXISTS (SELECT 1 FROM outcomes o
 ON CONFLICT (id) DO UPDATE SET kill_at = excluded.kill_at WHERE cancels.kill_at IS NULL AND excluded.kill_at IS NOT NULL;
 
 -- name: where_it_waits
-SELECT e.id, e.route, e.tenant, e.job_id, e.holds_place,
+SELECT e.route, e.tenant,
        coalesce((SELECT a.retry_at FROM attempts a WHERE a.id = e.id ORDER BY a.attempt DESC LIMIT 1) + e.rank - e.due_at, e.rank) AS rank
-FROM executions e WHERE e.id = :id AND e.tenant = :tenant;
+FROM executions e WHERE e.id = :id;
 
 -- name: take_from_ready
 DELETE FROM ready WHERE route = :route AND tenant = :tenant AND rank = :rank AND id = :id RETURNING attempt;
@@ -248,11 +220,14 @@ DELETE FROM outcomes WHERE id = :id;
 -- name: drop_attempts
 DELETE FROM attempts WHERE id = :id;
 
+-- name: drop_settled
+DELETE FROM settled WHERE id = :id;
+
 -- name: drop_logs
 DELETE FROM logs WHERE id = :id;
 
 -- name: place_of
-SELECT job_id, holds_place FROM executions WHERE id = :id;
+SELECT job_id FROM executions WHERE id = :id;
 
 -- name: migrations_table
 SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'duly_migrations';

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from uuid import UUID
 
 from duly.adapters.sql.definitions import once
 from duly.adapters.sql.engine import Action, Call, Engine, Many
-from duly.adapters.sql.rows import NEVER, as_uuid
-from duly.adapters.sql.sqlite.places import pass_on
+from duly.adapters.sql.firing import Enqueued, advance, enqueue_each, fire_each, queue_at_gates
+from duly.adapters.sql.gates import open_all
+from duly.adapters.sql.rows import as_uuid, as_uuids, due_of
+from duly.adapters.sql.sqlite.places import make_cancelled, pass_on, take_from_waiting
 from duly.domain.decide import Firing
-from duly.domain.execution import Advance, DueSchedule, Fire, NewExecution
+from duly.domain.execution import DueSchedule, NewExecution
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import Instant
-from duly.domain.lifecycle import SkipReason, State, Trigger
-from duly.ports.store import FireReport, Idempotency, PromoteReport
+from duly.domain.lifecycle import State
+from duly.ports.store import EnqueueReport, FireReport, Idempotency, PromoteReport
 
 
 class SqliteIntake:
@@ -23,45 +25,25 @@ class SqliteIntake:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def enqueue(self, executions: Sequence[NewExecution], now: Instant) -> int:
-        return await self._engine.run(lambda: _enqueue(executions, now))
+    async def enqueue(self, executions: Sequence[NewExecution], now: Instant) -> EnqueueReport:
+        done = await self._engine.run(lambda: _enqueue(executions, now))
+        return EnqueueReport(done.new, done.instead)
 
     async def enqueue_once(
         self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant
     ) -> list[ExecutionId]:
         ids = [execution.id for execution in executions]
-        return await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue(executions, now)))
+        return await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue_instead(executions, now)))
 
 
-def _enqueue(executions: Sequence[NewExecution], now: Instant) -> Action[int]:
-    by_id = {execution.id: execution for execution in executions}
-    for row in (yield Call("known_executions", {"ids": b"".join([id.bytes for id in by_id])})):
-        del by_id[as_uuid(row["id"])]
-    rows = [_header(execution, now) for execution in by_id.values()]
-    yield Many("add_executions", rows)
-    yield Many("make_ready", [row for row in rows if row["due_at"] <= now])
-    yield Many("make_timer", [row for row in rows if row["due_at"] > now])
-    return len(rows)
+def _enqueue(executions: Sequence[NewExecution], now: Instant) -> Action[Enqueued]:
+    done = yield from enqueue_each(executions, now)
+    yield from open_all(done.gates, now)
+    return done
 
 
-def _header(execution: NewExecution, now: Instant) -> dict[str, Any]:
-    return {
-        "id": execution.id,
-        "job_id": execution.job_id,
-        "job_version": execution.job_version,
-        "tenant": execution.tenant,
-        "route": execution.route,
-        "shard": execution.shard,
-        "trigger": execution.trigger,
-        "holds_place": False,
-        "skip_reason": None,
-        "due_at": execution.due_at,
-        "rank": execution.rank,
-        "now": now,
-        "payload": execution.payload,
-        "attempt": 1,
-        "failures": 0,
-    }
+def _enqueue_instead(executions: Sequence[NewExecution], now: Instant) -> Action[dict[ExecutionId, ExecutionId]]:
+    return (yield from _enqueue(executions, now)).instead
 
 
 class SqliteSchedules:
@@ -75,7 +57,7 @@ class SqliteSchedules:
             found: list[DueSchedule] = []
             for shard in shards:
                 for row in (yield Call("due_schedules", {"shard": shard, "now": now, "quota": limit})):
-                    found.append(DueSchedule(as_uuid(row["job_id"]), row["shard"], row["next_fire_at"], row["version"]))
+                    found.append(due_of(row))
             return found
 
         return await self._engine.read(action)
@@ -84,21 +66,20 @@ class SqliteSchedules:
         def action() -> Action[FireReport]:
             advanced: set[object] = set()
             ours: dict[int, bool] = {}
-            for advance in firing.advances:
-                if advance.shard not in ours:
-                    ours[advance.shard] = bool(
-                        (yield Call("owned_shard", {"shard": advance.shard, "epoch": epochs.get(advance.shard, -1)}))
-                    )
-                if ours[advance.shard] and (yield from _advance(advance)):
-                    advanced.add(advance.job_id)
+            for move in firing.advances:
+                if move.shard not in ours:
+                    ours[move.shard] = bool((yield Call("owned_shard", {"shard": move.shard, "epoch": epochs.get(move.shard, -1)})))
+                if ours[move.shard] and (yield from advance(move)):
+                    advanced.add(move.job_id)
             made = [fire for fire in firing.fires if fire.job_id in advanced]
-            fired = skipped = queued = 0
-            for fire in made:
-                state = yield from _fire(fire, now)
-                fired += state is not None
-                skipped += state is State.SKIPPED
-                queued += state is State.BLOCKED
-            return FireReport(len(advanced), fired, skipped, queued)
+            fired = yield from fire_each(made, now)
+            yield from open_all(fired.gates, now)
+            yield from pass_on(fired.waiting, now)
+            for id in fired.stopped:
+                yield from take_from_waiting(id, now)
+            states = fired.states
+            stopped = len(fired.stopped)
+            return FireReport(len(advanced), len(states), states.count(State.SKIPPED), states.count(State.BLOCKED), stopped)
 
         return await self._engine.run(action)
 
@@ -106,17 +87,23 @@ class SqliteSchedules:
         def action() -> Action[PromoteReport]:
             promoted = cancelled = 0
             routes: set[int] = set()
+            gates: set[UUID] = set()
             for shard, epoch in epochs.items():
-                rows = yield Call("due_timers", {"shard": shard, "epoch": epoch, "now": now, "quota": limit})
-                due = [dict(row) for row in rows if not row["cancelled"]]
+                rows = [dict(row) for row in (yield Call("due_timers", {"shard": shard, "epoch": epoch, "now": now, "quota": limit}))]
+                due = [row for row in rows if not row["cancelled"] and not row["gated"]]
+                gated = [row | {"gates": as_uuids(row["gates"])} for row in rows if row["gated"] and not row["cancelled"]]
                 yield Many("make_ready", due)
+                yield from queue_at_gates(gated)
+                gates |= {row["gates"][0] for row in gated}
                 routes |= {row["route"] for row in due}
-                promoted += len(due)
+                promoted += len(due) + len(gated)
+                yield Many("drop_timer", [{"id": row["id"]} for row in rows])
                 for row in rows:
                     if row["cancelled"]:
                         cancelled += 1
-                        yield from _make_cancelled(row["id"], row["attempt"], now)
-                yield Many("drop_timer", [{"id": row["id"]} for row in rows])
+                        routes |= yield from make_cancelled(row["id"], row["attempt"], now)
+            gates |= {as_uuid(row["gate"]) for row in (yield Call("gates_to_look_at", {"now": now, "quota": limit}))}
+            routes |= yield from open_all(gates, now)
             return PromoteReport(promoted, cancelled, tuple(sorted(routes)))
 
         return await self._engine.run(action)
@@ -129,74 +116,3 @@ class SqliteSchedules:
             return sorted(found)[:limit]
 
         return await self._engine.read(action)
-
-
-def _advance(advance: Advance) -> Action[bool]:
-    ends = advance.next_at is None
-    params = {
-        "job_id": advance.job_id,
-        "read_at": advance.read_at,
-        "version": advance.version,
-        "next_at": NEVER if ends else advance.next_at,
-    }
-    if not (yield Call("advance_schedule", params)):
-        return False
-    if ends:
-        yield Call("complete_job", {"id": advance.job_id})
-    return True
-
-
-def _fire(fire: Fire, now: Instant) -> Action[State | None]:
-    """Write one fire: ready, waiting, or skipped. None when it was written before."""
-    row = {
-        "id": fire.id,
-        "job_id": fire.job_id,
-        "job_version": fire.job_version,
-        "tenant": fire.tenant,
-        "route": fire.route,
-        "trigger": Trigger.SCHEDULE,
-        "holds_place": fire.takes_a_place,
-        "skip_reason": fire.skip,
-        "due_at": fire.at,
-        "rank": fire.rank,
-        "now": now,
-        "payload": None,
-        "attempt": 1,
-        "failures": 0,
-    }
-    if not (yield Call("add_execution", row)):
-        return None
-    if fire.skip is not None:
-        yield Call("skip", {"id": fire.id, "now": now, "error": _reason(fire.skip)})
-        return State.SKIPPED
-    if not fire.takes_a_place or (yield Call("take_place", row)):
-        yield Call("make_ready", row)
-        return State.PENDING
-    waiting = (yield Call("count_waiting_for", {"job_id": fire.job_id}))[0]["n"] if fire.queue_depth else 0
-    if waiting < fire.queue_depth:
-        yield Call("add_blocked", row)
-        yield Call("add_wait", {"waits_for": fire.job_id, "id": fire.id})
-        return State.BLOCKED
-    yield Call("skip", {"id": fire.id, "now": now, "error": _reason(SkipReason.OVERLAP)})
-    return State.SKIPPED
-
-
-def _reason(skip: SkipReason) -> str:
-    return f'{{"reason":"{skip.name.lower()}"}}'
-
-
-def _make_cancelled(id: bytes, attempt: int, now: Instant) -> Action[None]:
-    """A waiting execution that was cancelled meanwhile becomes final, and its place is passed on."""
-    outcome = {
-        "id": id,
-        "state": State.CANCELLED,
-        "attempt": attempt - 1,
-        "lease": None,
-        "worker": None,
-        "started_at": None,
-        "finished_at": now,
-    }
-    yield Call("add_outcome", outcome | {"result": None, "error": '{"reason":"cancelled"}'})
-    place = (yield Call("place_of", {"id": id}))[0]
-    if place["holds_place"] and (yield Call("free_place", {"job_id": place["job_id"], "id": id})):
-        yield from pass_on([place["job_id"]])

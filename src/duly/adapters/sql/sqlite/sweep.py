@@ -6,15 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
+from duly.adapters.sql.gates import clear_away, open_all
 from duly.adapters.sql.rows import as_uuid, lost_of, version_of
-from duly.adapters.sql.sqlite.places import pass_on
+from duly.adapters.sql.sqlite.places import leave, pass_on, take_from_waiting
 from duly.domain.execution import Lost, Verdict, WorkerId
 from duly.domain.ids import ExecutionId, id_floor
-from duly.domain.instants import Instant, Micros
+from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import JobVersion
-from duly.domain.lifecycle import Outcome, State
+from duly.domain.lifecycle import Outcome, State, is_final
 from duly.domain.shards import shard_of
 from duly.ports.store import LossReport
+
+# Whoever asked for a cancel carries it out at once; after this long somebody else does.
+PATIENCE: Micros = 5 * SECOND
+GATES_AT_ONCE = 1000
 
 
 class SqliteLosses:
@@ -43,13 +48,29 @@ class SqliteLosses:
 
         return await self._engine.run(action)
 
+    async def unstick(self, now: Instant, limit: int) -> int:
+        def action() -> Action[int]:
+            stuck = [row["job_id"] for row in (yield Call("stuck_queues", {"quota": limit}))]
+            yield from pass_on(stuck, now)
+            gates = [as_uuid(row["gate"]) for row in (yield Call("stuck_gates", {"now": now, "quota": limit}))]
+            yield from open_all(gates, now)
+            cancels = [row["id"] for row in (yield Call("waiting_cancels", {"before": now - PATIENCE, "quota": limit}))]
+            for id in cancels:
+                yield from take_from_waiting(id, now)
+            return len(stuck) + len(gates) + len(cancels)
+
+        return await self._engine.run(action)
+
     async def reconcile(self, now: Instant) -> int:
         def action() -> Action[int]:
             freed = [row["job_id"] for row in (yield Call("stale_places", {}))]
-            stuck = [row["job_id"] for row in (yield Call("stuck_queues", {}))]
+            slots = {as_uuid(row["gate"]) for row in (yield Call("stale_slots", {"now": now}))}
             yield Call("stale_cancels", {})
-            yield from pass_on(dict.fromkeys(freed + stuck))
-            return len(freed) + len(stuck)
+            yield Call("stale_uniques", {"now": now})
+            yield from pass_on(dict.fromkeys(freed), now)
+            yield from open_all(slots, now)
+            yield from clear_away(GATES_AT_ONCE)
+            return len(freed) + len(slots)
 
         return await self._engine.run(action)
 
@@ -75,14 +96,16 @@ def _lose(row: Any, verdict: Verdict, now: Instant) -> Action[None]:
             "due_at": verdict.retry_at,
             "route": key["route"],
             "tenant": key["tenant"],
+            "gated": key["gated"],
         }
         yield Call(
             "make_timer", timer | {"rank": verdict.retry_at + key["head"], "attempt": row["attempt"] + 1, "failures": row["failures"]}
         )
-        return
-    yield Call("add_outcome", attempt | {"state": verdict.state, "started_at": None, "result": None})
-    if row["holds_place"] and (yield Call("free_place", {"job_id": row["job_id"], "id": row["id"]})):
-        yield from pass_on([row["job_id"]])
+    else:
+        yield Call("add_outcome", attempt | {"state": verdict.state, "started_at": None, "result": None})
+    if row["holds_place"]:
+        final = verdict.state is not State.SCHEDULED
+        yield from leave(row["id"], row["job_id"], now, attempt=row["attempt"], started_at=row["granted_at"], final=final)
 
 
 class SqliteCancels:
@@ -100,29 +123,16 @@ class SqliteCancels:
             stands: dict[ExecutionId, State] = {}
             for id in ids:
                 yield Call("ask_cancel", {"id": id, "tenant": tenant, "by": by, "now": now, "kill_at": kill_at})
-                yield from _take_from_waiting(tenant, id, now)
                 row = one((yield Call("standing", {"id": id, "tenant": tenant})))
-                if row is not None:
-                    stands[id] = State(row["state"])
+                if row is None:
+                    continue
+                if not is_final(State(row["state"])):
+                    yield from take_from_waiting(id, now)
+                    row = one((yield Call("standing", {"id": id, "tenant": tenant})))
+                stands[id] = State(row["state"])
             return stands
 
         return await self._engine.run(action)
-
-
-def _take_from_waiting(tenant: int, id: ExecutionId, now: Instant) -> Action[None]:
-    key = one((yield Call("where_it_waits", {"id": id, "tenant": tenant})))
-    if key is None:
-        return
-    stopped = (yield Call("take_from_ready", {"id": id, "route": key["route"], "tenant": key["tenant"], "rank": key["rank"]})) or (
-        (yield Call("take_from_timers", {"id": id})) or (yield Call("drop_blocked", {"id": id}))
-    )
-    if not stopped:
-        return
-    yield Call("drop_waits", {"id": id})
-    outcome = {"id": id, "state": State.CANCELLED, "attempt": stopped[0]["attempt"] - 1, "lease": None, "worker": None, "started_at": None}
-    yield Call("add_outcome", outcome | {"finished_at": now, "result": None, "error": '{"reason":"cancelled"}'})
-    if key["holds_place"] and (yield Call("free_place", {"job_id": key["job_id"], "id": id})):
-        yield from pass_on([key["job_id"]])
 
 
 class SqliteRetention:
@@ -142,10 +152,12 @@ class SqliteRetention:
             ]
             # While the outcome still says that the wish is settled.
             yield Call("stale_cancels", {})
-            for name in ("drop_logs", "drop_checkpoint", "drop_attempts", "drop_execution", "drop_outcome"):
+            yield Call("stale_uniques", {"now": now})
+            for name in ("drop_logs", "drop_attempts", "drop_checkpoint", "drop_settled", "drop_execution", "drop_outcome"):
                 yield Many(name, old)
             yield Call("drop_expired_keys", {"now": now})
             yield Call("drop_workers", {"long_ago": before})
+            yield Call("drop_batches", {"before": before})
             return len(old)
 
         return await self._engine.run(action)

@@ -10,7 +10,7 @@ import msgspec
 
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
 from duly.adapters.sql.rows import as_uuid, encode
-from duly.adapters.sql.sqlite.places import pass_on
+from duly.adapters.sql.sqlite.places import cancelled_by, leave
 from duly.domain.execution import Claimed, Finished, LeaseId, LogLine, WorkerId
 from duly.domain.fairness import Ask, Work
 from duly.domain.ids import ExecutionId
@@ -77,6 +77,7 @@ def _claimed(lease: LeaseId, rows: Sequence[Any]) -> Claimed:
         due_ats=[row["due_at"] for row in rows],
         holds_place=[bool(row["holds_place"]) for row in rows],
         payloads=msgspec.json.decode("[" + ",".join([row["payload"] or "null" for row in rows]) + "]"),
+        scheduled_ats=[row["scheduled_at"] for row in rows],
     )
 
 
@@ -89,7 +90,7 @@ class SqliteOutcomes:
     async def finish(self, worker: WorkerId, finished: Sequence[Finished], closing: Sequence[LeaseId], now: Instant) -> set[ExecutionId]:
         def action() -> Action[set[ExecutionId]]:
             refused: set[ExecutionId] = set()
-            freed: list[ExecutionId] = []
+            leaving: list[tuple[Finished, int, bool]] = []
             by_lease: dict[LeaseId, list[Finished]] = defaultdict(list)
             for item in finished:
                 by_lease[item.lease].append(item)
@@ -104,15 +105,16 @@ class SqliteOutcomes:
                 yield from _succeed(worker, [item for item in ended if item.outcome is Outcome.SUCCEEDED], held)
                 for item in ended:
                     final = item.outcome is Outcome.SUCCEEDED or (yield from _end(worker, item, held[item.id]))
-                    if final and item.holds_place and (yield Call("free_place", {"job_id": item.job_id, "id": item.id})):
-                        freed.append(item.job_id)
+                    if item.holds_place:
+                        leaving.append((item, held[item.id]["attempt"], final))
                 # Nothing held, nothing to drop: the lease may be another worker's, whose members are not ours to touch.
                 if held and len(ended) == len(held):
                     yield Call("drop_members", {"lease": lease})
                 else:
                     yield Many("drop_member", [{"lease": lease, "id": item.id} for item in ended])
                 yield Call("close_lease", {"lease": lease})
-            yield from pass_on(freed)
+            for item, attempt, final in leaving:
+                yield from leave(item.id, item.job_id, now, attempt=attempt, started_at=item.started_at, final=final)
             return refused
 
         return await self._engine.run(action)
@@ -183,11 +185,13 @@ def _end(worker: WorkerId, item: Finished, member: Any) -> Action[bool]:
             "route": key["route"],
             "tenant": key["tenant"],
             "rank": item.retry_at + key["head"],
+            "gated": key["gated"],
         }
         yield Call(
             "make_timer", timer | {"attempt": member["attempt"] + 1, "failures": member["failures"] + (item.outcome in COSTS_AN_ATTEMPT)}
         )
         return False
     state = State.CANCELLED if item.state is State.SCHEDULED else item.state
-    yield Call("add_outcome", attempt | {"state": state, "result": None})
+    error = (yield from cancelled_by(item.id)) if state is State.CANCELLED and key["cancelled"] else item.error
+    yield Call("add_outcome", attempt | {"state": state, "result": None, "error": error})
     return True

@@ -1,0 +1,87 @@
+"""Dead letters, bulk actions and batches, as the store offers them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Protocol
+from uuid import UUID
+
+from duly.domain.bulk import Candidate, Match
+from duly.domain.execution import NewExecution
+from duly.domain.ids import ExecutionId, JobId
+from duly.domain.instants import Instant
+from duly.domain.lifecycle import State
+
+
+class Settling(IntEnum):
+    """What was done about a final execution."""
+
+    REPLAYED = 1
+    DISCARDED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """An open dead letter."""
+
+    id: ExecutionId
+    job_id: JobId
+    job_name: str
+    died_at: Instant
+    attempts: int
+    error: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A bulk action: who asked for what, and how many it was about."""
+
+    id: UUID
+    tenant: int
+    kind: str
+    asked_at: Instant
+    asked_by: str
+    total: int
+    about: dict[str, Any]
+    job_id: JobId | None = None
+
+
+class Letters(Protocol):
+    """What people do about executions that have died, one by one or many at once."""
+
+    async def open_letters(self, tenant: int, job_id: JobId | None, before: ExecutionId | None, limit: int) -> list[Letter]:
+        """Dead letters that nobody has settled, newest first."""
+
+    async def candidates(
+        self, tenant: int, match: Match, states: frozenset[State], before: ExecutionId | None, limit: int
+    ) -> tuple[list[Candidate], ExecutionId | None]:
+        """Executions that may be meant, newest first, and where to go on; None at the end. The caller looks closer.
+
+        Read along the table that the states are, the job or the batch: whichever is smallest.
+        """
+
+    async def replay(self, replays: Sequence[tuple[ExecutionId, NewExecution]], by: str, now: Instant) -> set[ExecutionId]:
+        """Settle each that is not settled yet and enqueue its replay, all in one transaction; answers which were ours to replay."""
+
+    async def settle(self, ids: Sequence[ExecutionId], how: Settling, by: str, now: Instant, replay: ExecutionId | None = None) -> int:
+        """Say what was done about them. What is settled already stays as it is; returns how many were not."""
+
+    async def hasten(self, tenant: int, ids: Sequence[ExecutionId], now: Instant) -> set[ExecutionId]:
+        """Make waiting retries due now; answers which were. What has moved on meanwhile is left out."""
+
+    async def add_batch(self, batch: Batch) -> None:
+        """Record a bulk action, before anything of it is done."""
+
+    async def change_batch(self, id: UUID, total: int, about: dict[str, Any]) -> None:
+        """Record how far it has come."""
+
+    async def batch(self, tenant: int, id: UUID) -> Batch | None:
+        """A bulk action; None when the tenant has no such one."""
+
+    async def batch_counts(self, id: UUID) -> dict[State, int]:
+        """Where the executions that it made stand."""
+
+    async def last_due(self, id: UUID) -> Instant | None:
+        """When the last of the executions that it made is due."""

@@ -1,0 +1,147 @@
+"""Dead letters: look at them by their causes, run them again, or put them away."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from duly.domain.access import Actor
+from duly.domain.bulk import is_waiting_retry
+from duly.domain.causes import Cause, cause_of
+from duly.domain.errors import Conflict
+from duly.domain.execution import Execution, NewExecution
+from duly.domain.ids import ExecutionId, JobId, execution_text
+from duly.domain.instants import Instant
+from duly.domain.lifecycle import State
+from duly.ports.clock import Clock
+from duly.ports.letters import Letter, Letters, Settling
+from duly.ports.store import Idempotency
+from duly.ports.transport import Transport
+from duly.usecases.executions import Executions
+
+PAGE = 1000
+# Beyond that many the groups are counted no further, and the answer says so.
+MOST_LETTERS = 100_000
+
+
+@dataclass(slots=True)
+class Group:
+    """Open dead letters of one job that died of the same: how many, when, and the newest as a sample."""
+
+    cause: Cause
+    job_id: JobId
+    job_name: str
+    count: int
+    first: Instant
+    last: Instant
+    sample: ExecutionId
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The groups, largest first; `complete` False: there are more letters than were counted."""
+
+    groups: list[Group]
+    letters: int
+    complete: bool
+
+
+class DeadLetters:
+    """The use cases on executions that have died."""
+
+    def __init__(self, letters: Letters, executions: Executions, clock: Clock, transport: Transport) -> None:
+        self._letters = letters
+        self._executions = executions
+        self._clock = clock
+        self._transport = transport
+
+    async def groups(self, actor: Actor, job_id: JobId | None, cause: str | None) -> Groups:
+        """Open dead letters by their causes."""
+        found: dict[str, Group] = {}
+        read = 0
+        async for letter in self._walk(actor, job_id, None):
+            read += 1
+            if read > MOST_LETTERS:
+                break
+            theirs = cause_of_letter(letter)
+            if cause is not None and theirs.key != cause:
+                continue
+            group = found.get(theirs.key)
+            if group is None:
+                # The newest comes first.
+                found[theirs.key] = Group(theirs, letter.job_id, letter.job_name, 1, letter.died_at, letter.died_at, letter.id)
+                continue
+            group.count += 1
+            group.first, group.last = min(group.first, letter.died_at), max(group.last, letter.died_at)
+        groups = sorted(found.values(), key=lambda group: (-group.count, -group.last, group.cause.key))
+        return Groups(groups, sum(group.count for group in groups), read <= MOST_LETTERS)
+
+    async def find(self, actor: Actor, job_id: JobId | None, cause: str | None, before: ExecutionId | None, limit: int) -> list[Letter]:
+        """Single open dead letters, newest first."""
+        found: list[Letter] = []
+        async for letter in self._walk(actor, job_id, before):
+            if cause is None or cause_of_letter(letter).key == cause:
+                found.append(letter)
+            if len(found) == limit:
+                break
+        return found
+
+    async def _walk(self, actor: Actor, job_id: JobId | None, before: ExecutionId | None) -> AsyncIterator[Letter]:
+        while True:
+            page = await self._letters.open_letters(actor.tenant, job_id, before, PAGE)
+            for letter in page:
+                yield letter
+            if len(page) < PAGE:
+                return
+            before = page[-1].id
+
+    async def replay(self, actor: Actor, id: ExecutionId, payload: str | None, idempotency: Idempotency | None = None) -> NewExecution:
+        """Run a final execution again, as a new one; a dead letter is settled by it.
+
+        Without an idempotency key both are one transaction. With one, a repeated call makes up for what a crash left out.
+        """
+        now = self._clock.now()
+        if idempotency is not None:
+            new = await self._executions.replay(actor, id, payload, idempotency)
+            await self._letters.settle([id], Settling.REPLAYED, actor.key_id, now, new.id)
+            return new
+        new = await self._executions.replay_of(actor, id, payload)
+        if not await self._letters.replay([(id, new)], actor.key_id, now):
+            # It was replayed or discarded before: somebody wants it once more.
+            return await self._executions.replay(actor, id, payload)
+        await self._executions.hint([new], now)
+        return new
+
+    async def discard(self, actor: Actor, id: ExecutionId) -> Execution:
+        """Put a dead letter away; its history stays. Discarding what is settled already changes nothing."""
+        letter = await self._executions.show(actor, id)
+        if letter.state is not State.DEAD:
+            message = f"{execution_text(id)} is {letter.state.name}."
+            raise Conflict("DULY-E232", message, field="executionId", hint="Only a dead letter can be discarded.")
+        await self._letters.settle([id], Settling.DISCARDED, actor.key_id, self._clock.now())
+        return await self._executions.show(actor, id)
+
+    async def retry(self, actor: Actor, id: ExecutionId) -> Execution:
+        """A retry that waits runs now; a dead letter is replayed. Answers the execution that runs."""
+        before = await self._executions.show(actor, id)
+        if before.state is State.DEAD:
+            new = await self.replay(actor, id, None)
+            return await self._executions.show(actor, new.id)
+        now = self._clock.now()
+        hastened = await self._letters.hasten(actor.tenant, [id], now)
+        after = await self._executions.show(actor, id)
+        if hastened:
+            await self._transport.announce_due(now)
+        elif not is_waiting_retry(before.state, before.last_outcome):
+            raise Conflict(
+                "DULY-E231",
+                f"{execution_text(id)} is {before.state.name}.",
+                field="executionId",
+                hint="Only a retry that waits, or a dead letter, can be retried; `replay` runs any final execution again.",
+            )
+        return after
+
+
+def cause_of_letter(letter: Letter) -> Cause:
+    """The group that it belongs to."""
+    return cause_of(letter.job_id, letter.error.get("type"), letter.error.get("message"))
