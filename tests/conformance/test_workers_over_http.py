@@ -13,6 +13,7 @@ from duly.domain.errors import Conflict, NotFound
 from duly.domain.execution import LogLine
 from duly.domain.instants import MINUTE, SECOND
 from duly.domain.lifecycle import Outcome, State
+from duly.domain.limits import Limits
 from duly.domain.overlap import OverlapPolicy
 from duly.ports.store import WorkerAbout
 from duly.usecases.workers import Leased, Report, Workers
@@ -413,3 +414,21 @@ async def test_keys_are_listed_and_revoked_within_their_tenant(world: World) -> 
     world.turn(5 * SECOND)
     assert await access.recognise(secret) is None
     assert (await keyring.revoke(ME, row.id)).revoked_at == first.revoked_at
+
+
+@pytest.mark.parametrize("outcome", [Outcome.SUCCEEDED, Outcome.FAILED, Outcome.RELEASED])
+async def test_a_limit_lets_the_next_one_in_when_its_holder_ends_over_http(site: Site, outcome: Outcome) -> None:
+    job = await site.world.job(limits=Limits(max_concurrent=1))
+    first, second = await site.world.enqueue(job, 2)
+    await site.world.promote()
+    worker = await site.register()
+    leased = await site.leased(worker)
+    assert await site.lease(worker, known=(leased.claimed.lease,)) is None
+
+    await site.end(worker, leased, outcome, **({"retry": False} if outcome is Outcome.FAILED else {}))
+    await site.world.promote()
+
+    following = await site.leased(worker)
+    assert len(following.claimed.ids) == 1
+    assert set(following.claimed.ids) <= {first, second}
+    assert outcome is Outcome.RELEASED or following.claimed.ids != leased.claimed.ids
