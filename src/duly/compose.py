@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from duly import config
 from duly.adapters.memory.hot_index import MemoryHotIndex
+from duly.adapters.remote.liveness import open_remote, remote_liveness_opener
 from duly.adapters.sql.engine import Engine
 from duly.adapters.sql.engine_sqlite import SqliteEngine
 from duly.adapters.sql.fleet import SqlLiveness
@@ -28,30 +29,32 @@ from duly.adapters.sql.migrate import Migration, upgrade
 from duly.adapters.sql.store import open_engine, store_on
 from duly.adapters.system.clock import SystemClock, system_entropy
 from duly.domain.access import DEFAULT_TENANT, DEFAULT_TENANT_NUMBER, Actor, Role
-from duly.domain.errors import Invalid
+from duly.domain.errors import Forbidden, Invalid, Unavailable
 from duly.domain.instants import SECOND
 from duly.ports.handlers import Registry
 from duly.ports.store import Liveness, Store, WorkerAbout
 from duly.ports.transactions import Transactions
 from duly.ports.transport import Transport
+from duly.ports.work import WorkerStore
 from duly.roles import loop
 from duly.roles.dispatcher import Dispatcher, DispatcherSettings
 from duly.roles.heartbeat import HeartbeatSettings
 from duly.roles.hydrator import Hydrator, HydratorSettings
 from duly.roles.ownership import Ownership, OwnershipSettings
 from duly.roles.pruner import Pruner, PrunerSettings
-from duly.roles.shift import Shift
+from duly.roles.shift import OpenLiveness, Shift
 from duly.roles.sweeper import Sweeper, SweeperSettings
 from duly.roles.timekeeper import Timekeeper
 from duly.roles.worker import WorkerSettings
 from duly.sdk import app as sdk
-from duly.usecases.access import Access, ensure_admin_key, is_key_shaped
+from duly.usecases.access import Access, Keyring, ensure_admin_key, is_key_shaped
 from duly.usecases.bulk import Bulk
 from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
 from duly.usecases.why import Why
+from duly.usecases.workers import Workers
 
 if TYPE_CHECKING:
     from duly.http.server import ApiServer
@@ -185,6 +188,8 @@ class Service:
             dead_letters=DeadLetters(node.store.letters, node.executions, node.clock, node.transport),
             bulk=Bulk(node.store.letters, node.jobs, node.executions, node.store.cancels, node.clock, system_entropy, node.transport),
             access=Access(node.store.keys, node.clock),
+            keyring=Keyring(node.store.keys, node.clock, system_entropy),
+            workers=Workers(node.store, node.clock, system_entropy, node.transport, node.settings.worker_ttl),
             clock=node.clock,
             ready=node.store.health.ping,
         )
@@ -235,10 +240,62 @@ class Service:
         ]
 
     async def _work(self, stop: asyncio.Event) -> None:
-        node, settings = self.node, self.node.settings
+        node = self.node
         transactions = _transactions(node.engine)
-        registry = build_registry(settings, self.app, self.app_reference, transactions)
-        name = f"{settings.hostname}-{os.getpid()}"
+        work = Work(node.settings, self.app, self.app_reference, self.may_restart, transactions)
+        try:
+            self.wants_restart = await work.run(node.store, node.transport, node.clock, _liveness_opener(node), stop)
+        finally:
+            await transactions.close()
+
+
+@dataclass(slots=True)
+class RemoteService:
+    """A worker that reaches the store through a server's API."""
+
+    settings: config.Settings
+    app: sdk.App | None = None
+    app_reference: str | None = None
+    roles: Sequence[str] = ("worker",)
+    may_restart: bool = False
+    wants_restart: bool = False
+
+    async def run(self, stop: asyncio.Event, started: Callable[[RemoteService], None] | None = None) -> None:
+        """Work until `stop`, then drain. Raises Forbidden at once when the server does not take the key."""
+        settings, agent, clock = self.settings, f"duly-worker/{config.VERSION}", SystemClock()
+        if settings.key is None:
+            hint = "`duly key create --role worker --name NAME` makes one; give it as DULY_KEY."
+            raise Forbidden("DULY-E301", "There is no key to use.", hint=hint)
+        store = open_remote(settings.url, settings.key, clock, agent=agent)
+        try:
+            with contextlib.suppress(Unavailable):
+                # A server that is away may come; a key that is refused is a mistake.
+                await store.probe()
+            if started is not None:
+                started(self)
+            opener = remote_liveness_opener(settings.url, settings.key, store.time, agent=agent)
+            work = Work(settings, self.app, self.app_reference, self.may_restart)
+            self.wants_restart = await work.run(store, store.transport, clock, opener, stop)
+        finally:
+            await store.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a worker runs and how much at once, whichever way it goes to its work."""
+
+    settings: config.Settings
+    app: sdk.App | None
+    app_reference: str | None
+    may_restart: bool
+    transactions: Transactions | None = None
+
+    async def run(
+        self, store: WorkerStore, transport: Transport, clock: SystemClock, open_liveness: OpenLiveness, stop: asyncio.Event
+    ) -> bool:
+        """A worker's shift, from its first registration to its retirement; True when its process should be started again."""
+        settings = self.settings
+        registry = build_registry(settings, self.app, self.app_reference, self.transactions)
         about = WorkerAbout(
             pool=settings.pool,
             labels=settings.labels,
@@ -248,28 +305,27 @@ class Service:
             pid=os.getpid(),
             version=config.VERSION,
         )
-        heartbeat = HeartbeatSettings(ttl=settings.worker_ttl, every=settings.worker_ttl // 3, margin=settings.worker_ttl * 2 // 15)
+        name = f"{settings.hostname}-{os.getpid()}"
         shift = Shift(
-            node.store,
-            node.transport,
+            store,
+            transport,
             registry,
-            node.clock,
+            clock,
             system_entropy,
             WorkerSettings(name=name, pool=settings.pool, labels=settings.labels, slots=settings.slots),
             about,
-            _liveness_opener(node),
-            heartbeat=heartbeat,
+            open_liveness,
+            heartbeat=HeartbeatSettings(ttl=settings.worker_ttl, every=settings.worker_ttl // 3, margin=settings.worker_ttl * 2 // 15),
             grace=settings.grace / SECOND,
             may_restart=self.may_restart,
         )
         try:
             await shift.run(stop)
-            self.wants_restart = shift.wants_restart
+            return shift.wants_restart
         finally:
             for handler in registry.by_name.values():
                 if handler.close is not None:
                     await handler.close()
-            await transactions.close()
 
 
 def build_registry(

@@ -83,12 +83,17 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "DULY_ADMIN_KEY", "", _text, "The first admin key of the tenant `default`. Empty: one is made at the first start.", secret=True
     ),
-    Setting("DULY_URL", "", _text, "The server that the command line and clients talk to. Empty: http://127.0.0.1 and DULY_PORT."),
+    Setting(
+        "DULY_URL",
+        "",
+        _text,
+        "The server that the command line and clients talk to, and workers without a DULY_STORE. Empty: http://127.0.0.1 and DULY_PORT.",
+    ),
     Setting(
         "DULY_KEY",
         "",
         _text,
-        "The key that the command line and clients use. Empty: DULY_ADMIN_KEY, else the one kept in DULY_HOME.",
+        "The key that the command line, clients and remote workers use. Empty: DULY_ADMIN_KEY, else the one kept in DULY_HOME.",
         secret=True,
     ),
     Setting("DULY_POOL", "default", _text, "The pool that a worker serves."),
@@ -138,6 +143,8 @@ class Settings:
     log_format: str
     hostname: str
     environment: Mapping[str, str]
+    # A worker goes to the server when one is named and no store is; --server names it before all else.
+    is_remote: bool = False
 
     @property
     def key_file(self) -> Path:
@@ -180,6 +187,7 @@ def load(environment: Mapping[str, str] | None = None, **flags: Any) -> Settings
         log_level=fields["log_level"],
         log_format=fields["log_format"],
         hostname=socket.gethostname(),
+        is_remote=flags.get("url") is not None or bool(fields["url"] and not fields["store"]),
         environment={name: source[name] for name in ("PATH", "HOME", "LANG", "TZ") if name in source},
     )
 

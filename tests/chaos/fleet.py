@@ -88,7 +88,7 @@ class Fleet:
         self.directory = directory
         self.members: list[Member] = []
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DULY_")}
-        self._environment = kept | {
+        self.environment = kept | {
             "DULY_STORE": store,
             "DULY_HOME": str(directory / "home"),
             "DULY_ADMIN_KEY": KEY,
@@ -101,7 +101,7 @@ class Fleet:
         self.url = ""
 
     def start(self, *arguments: str, **settings: str) -> Member:
-        member = Member(list(arguments), self._environment | settings, self.directory)
+        member = Member(list(arguments), self.environment | settings, self.directory)
         self.members.append(member)
         return member
 

@@ -66,7 +66,7 @@ def test_a_public_name_that_is_not_there_is_an_attribute_error() -> None:
 def test_every_command_is_in_the_overview_and_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     for _, commands in TREE:
         for name, _, summary in commands:
-            assert f"  {name:<10} {summary}" in overview()
+            assert f"  {name:<11} {summary}" in overview()
             with contextlib.suppress(SystemExit):
                 main([name, "--help"])
             assert f"duly {name}" in capsys.readouterr().out

@@ -13,7 +13,8 @@ from duly.domain.errors import Conflict
 from duly.domain.instants import DAY, HOUR, MINUTE, SECOND
 from duly.domain.job import JobSpec
 from duly.domain.lifecycle import JobState
-from duly.ports.store import JobFilter, KeyRow, NewJob, Reschedule, Store
+from duly.ports.keys import KeyRow
+from duly.ports.store import JobFilter, NewJob, Reschedule, Store
 from tests.conformance.world import START, World
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import secrets
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
@@ -19,18 +21,20 @@ from duly.domain.instants import DAY, SECOND, Instant, Micros, from_rfc3339
 from duly.domain.lifecycle import Outcome, State
 from duly.domain.shards import shard_of
 from duly.http.app import Api, Services, create_api
-from duly.ports.store import KeyRow, Store, WorkerAbout
+from duly.ports.keys import KeyRow
+from duly.ports.store import Store, WorkerAbout
 from duly.usecases import access as keys
-from duly.usecases.access import Access
+from duly.usecases.access import Access, Keyring
 from duly.usecases.bulk import Bulk
 from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
 from duly.usecases.why import Why
+from duly.usecases.workers import Workers
 
 START = from_rfc3339("2026-01-05T12:00:00Z")
-ADMIN, OPERATOR, VIEWER, STRANGER = (f"duly_{name}_key_for_tests" for name in ("admin", "operator", "viewer", "stranger"))
+ADMIN, OPERATOR, VIEWER, WORKER, STRANGER = (f"duly_{name}_key_for_tests" for name in ("admin", "operator", "viewer", "worker", "stranger"))
 URL = "http://duly.test"
 
 
@@ -52,8 +56,9 @@ class HandClock:
 
 @dataclass
 class NotedHints:
-    """A transport that nobody listens to; it remembers what was announced."""
+    """A transport that nobody listens to; it remembers what was announced. Waiting for it turns the clock."""
 
+    clock: HandClock
     routes: list[int] = field(default_factory=list)
     due: list[Instant] = field(default_factory=list)
     cancels: int = 0
@@ -68,9 +73,11 @@ class NotedHints:
         self.cancels += 1
 
     async def wait_cancel(self, timeout: float) -> bool:
-        return False
+        return await self.wait_ready(timeout)
 
     async def wait_ready(self, timeout: float) -> bool:
+        await asyncio.sleep(0)
+        self.clock.turn(round(timeout * SECOND))
         return False
 
     async def wait_due(self, until: Instant, timeout: float) -> list[Instant]:
@@ -154,7 +161,7 @@ async def bench() -> AsyncIterator[Bench]:
     await upgrade(engine)
     store = store_on(engine)
     clock = HandClock()
-    hints = NotedHints()
+    hints = NotedHints(clock)
     numbers = itertools.count(1)
     slept: list[float] = []
     is_away: list[Exception] = []
@@ -170,7 +177,7 @@ async def bench() -> AsyncIterator[Bench]:
             raise is_away[0]
         await store.health.ping()
 
-    for secret, role in ((ADMIN, Role.ADMIN), (OPERATOR, Role.OPERATOR), (VIEWER, Role.VIEWER)):
+    for secret, role in ((ADMIN, Role.ADMIN), (OPERATOR, Role.OPERATOR), (VIEWER, Role.VIEWER), (WORKER, Role.WORKER)):
         await store.keys.add_key(key_row(secret, role, tenant=1))
     await engine.script("INSERT INTO tenants (tenant, name) VALUES (2, 'strangers');")
     await store.keys.add_key(key_row(STRANGER, Role.ADMIN, tenant=2))
@@ -184,6 +191,8 @@ async def bench() -> AsyncIterator[Bench]:
         dead_letters=DeadLetters(store.letters, executions, clock, hints),
         bulk=Bulk(store.letters, jobs, executions, store.cancels, clock, entropy, hints),
         access=Access(store.keys, clock),
+        keyring=Keyring(store.keys, clock, secrets.randbits),
+        workers=Workers(store, clock, entropy, hints, 15 * SECOND),
         clock=clock,
         ready=ready,
         version="1.2.3",

@@ -11,23 +11,47 @@ from starlette.types import Message, Scope
 from duly.domain.access import Role
 from duly.http.app import Api, route_table
 from duly.http.routing import PUBLIC, Call, Reply, Route, Table, route
-from tests.http.conftest import ADMIN, OPERATOR, STRANGER, URL, VIEWER, Bench, key_row
+from duly.usecases.access import key_id
+from tests.http.conftest import ADMIN, OPERATOR, STRANGER, URL, VIEWER, WORKER, Bench, key_row
 
 TABLE = route_table()
 ROUTES = list(TABLE.routes)
 CLOSED = [declared for declared in ROUTES if declared.role is not None]
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY"]
-IDS = {"{jobId}": "job_" + "0" * 32, "{executionId}": "run_" + "0" * 32, "{batchId}": "batch_" + "0" * 32}
+IDS = {
+    "{jobId}": "job_" + "0" * 32,
+    "{executionId}": "run_" + "0" * 32,
+    "{batchId}": "batch_" + "0" * 32,
+    "{workerId}": "0",
+    "{keyId}": "0" * 16,
+}
 
 
 def named(declared: Route) -> str:
     return f"{declared.method} {declared.path}"
 
 
-def filled(path: str) -> str:
+def filled(path: str, **known: str) -> str:
     for place, unknown in IDS.items():
-        path = path.replace(place, unknown)
+        path = path.replace(place, known.get(place.strip("{}"), unknown))
     return path
+
+
+def body_for(declared: Route, worker: str) -> object:
+    """A body that the route takes."""
+    fenced = {"workerId": worker, "fence": 1}
+    bodies: dict[str, object] = {
+        "change_job": {"target": {"handler": "duly.echo"}},
+        "enqueue_executions": {"executions": [{}]},
+        "report_results": {},
+        "complete_execution": fenced,
+        "fail_execution": fenced,
+        "release_execution": fenced,
+        "log_lines": {**fenced, "lines": [{"message": "here"}]},
+        "save_checkpoint": {**fenced, "number": 1, "data": {}},
+        "tell_progress": {**fenced, "progress": {}},
+    }
+    return bodies.get(declared.handle.__name__)
 
 
 def tricks(path: str) -> list[str]:
@@ -119,7 +143,11 @@ def test_no_route_is_declared_twice() -> None:
 
 def test_reading_takes_a_viewer_and_writing_more() -> None:
     for declared in CLOSED:
-        if declared.method == "GET" or declared.path == "/v1/schedules/preview":
+        if declared.role is Role.WORKER:
+            assert declared.method == "POST", named(declared)
+        elif declared.path.startswith("/v1/keys"):
+            assert declared.role is Role.ADMIN, named(declared)
+        elif declared.method == "GET" or declared.path == "/v1/schedules/preview":
             assert declared.role is Role.VIEWER, named(declared)
         else:
             assert declared.role is not None, named(declared)
@@ -177,15 +205,17 @@ async def test_other_methods_are_named_as_not_allowed(bench: Bench, declared: Ro
         assert headers[b"allow"].decode().split(", ") == allowed
 
 
-@pytest.mark.parametrize("key", [VIEWER, OPERATOR])
+@pytest.mark.parametrize("key", [WORKER, VIEWER, OPERATOR])
 @pytest.mark.parametrize("declared", CLOSED, ids=named)
 async def test_a_lower_role_is_refused(bench: Bench, declared: Route, key: str) -> None:
-    role = Role.VIEWER if key == VIEWER else Role.OPERATOR
+    role = {WORKER: Role.WORKER, VIEWER: Role.VIEWER, OPERATOR: Role.OPERATOR}[key]
     assert declared.role is not None
 
     status, _, body = await send(bench.api, declared.method, filled(declared.path), key)
 
-    assert (status == 403) is (role < declared.role)
+    # Worker keys open the worker protocol and nothing else, and of the others only an admin's opens it.
+    may = role is declared.role if Role.WORKER in (role, declared.role) else role >= declared.role
+    assert (status != 403) is may
     assert status != 403 or b"DULY-E303" in body
 
 
@@ -194,18 +224,16 @@ async def test_malformed_ids_are_malformed_and_foreign_ones_are_not_there(bench:
     job = await bench.job()
     answer = await bench.client(ADMIN).post(f"/v1/jobs/{job}/executions")
     run = answer.json()["executionId"]
-    path = declared.path.replace("{jobId}", job).replace("{executionId}", run).replace("{batchId}", await bench.batch())
-    body: object = (
-        {"target": {"handler": "duly.echo"}} if declared.method == "PUT" else {"executions": [{}]} if ":batch" in declared.path else None
-    )
+    worker = (await bench.client(WORKER).post("/v1/workers", json={"name": "w", "handlers": ["h"]})).json()["workerId"]
+    path = filled(declared.path, jobId=job, executionId=run, workerId=worker, keyId=key_id(VIEWER), batchId=await bench.batch())
 
-    foreign = await bench.client(STRANGER).request(declared.method, path, json=body)
-    unknown = await bench.client(ADMIN).request(declared.method, filled(declared.path), json=body)
+    foreign = await bench.client(STRANGER).request(declared.method, path, json=body_for(declared, worker))
+    unknown = await bench.client(ADMIN).request(declared.method, filled(declared.path), json=body_for(declared, "0"))
 
     assert (foreign.status_code, unknown.status_code) == (404, 404)
     assert foreign.json()["code"] == unknown.json()["code"]
     for bad in ("x", "job_", "run_" + "g" * 32, "job_" + "0" * 31, job.upper(), job.removeprefix("job_"), "run_" + "0" * 33):
-        spoiled = declared.path.replace("{jobId}", bad).replace("{executionId}", bad).replace("{batchId}", bad)
+        spoiled = filled(declared.path, **dict.fromkeys((place.strip("{}") for place in IDS), bad))
         malformed = await send(bench.api, declared.method, spoiled, ADMIN)
         assert malformed[0] == 422, bad
         assert b"DULY-E111" in malformed[2]

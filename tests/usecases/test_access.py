@@ -13,7 +13,7 @@ import pytest
 from duly import config
 from duly.compose import Node, bootstrap_key, open_node
 from duly.domain.access import Role
-from duly.ports.store import KeyRow, Keys
+from duly.ports.keys import KeyRow, Keys
 from duly.usecases.access import Access, key_id
 
 

@@ -39,6 +39,8 @@ TREE: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         "Look after it",
         (
             ("doctor", "doctor", "check everything, with a fix for each finding"),
+            ("key", "keys", "API keys: create, list, revoke"),
+            ("conformance", "conformance", "check a server, or a worker, against the worker protocol"),
             ("db", "db", "the store: status, upgrade, backup"),
             ("config", "about", "each setting, its value and where it comes from"),
             ("help", "about", "explain an error code, such as E204"),
@@ -80,7 +82,7 @@ def overview() -> str:
     lines = ["Duly fires jobs on time, runs them, and answers for every one of them.", "", "Usage: duly COMMAND [OPTIONS]", ""]
     for heading, commands in TREE:
         lines.append(f"{heading}:")
-        lines += [f"  {name:<10} {summary}" for name, _, summary in commands]
+        lines += [f"  {name:<11} {summary}" for name, _, summary in commands]
         lines.append("")
     lines += [
         "Start here:   duly up             then, in another terminal:   duly ps",

@@ -79,6 +79,7 @@ def _configure_api(parser: Parser) -> None:
 
 
 def _configure_worker(parser: Parser) -> None:
+    parser.add_argument("--server", metavar="URL", help="work through this server's API, with a worker key in DULY_KEY; see below")
     worker_options(parser)
     parser.add_argument(
         "--processes", metavar="N", type=_whole, default=0, help="that many worker processes, started again when they die; 0: this one"
@@ -119,6 +120,8 @@ def _api(arguments: Arguments) -> int:
 
 
 def _worker(arguments: Arguments) -> int:
+    if arguments.server and arguments.store:
+        raise Invalid("DULY-E604", "--server and --store contradict one another.", hint="A worker has one way to its work.")
     if arguments.processes:
         from duly.cli import supervisor
 
@@ -149,6 +152,7 @@ def settings_of(arguments: Arguments, app_store: str | None = None) -> config.Se
     names = ("home", "host", "port", "pool", "slots", "children", "log_level")
     flags = {name: given.get(name) for name in names}
     flags["store"] = given.get("store") or app_store
+    flags["url"] = given.get("server")
     if given.get("label"):
         flags["labels"] = {key: value for key, _, value in (label.partition("=") for label in given["label"])}
     if given.get("grace") is not None:
@@ -198,6 +202,8 @@ async def _run(settings: config.Settings, roles: Sequence[str], app: App | None,
     from duly import compose
     from duly.cli import welcome
 
+    if tuple(roles) == ("worker",) and settings.is_remote:
+        return await _run_remote(settings, app, reference, brief)
     node = await compose.open_node(settings)
     try:
         new_key = await compose.bootstrap_key(node) if "api" in roles else None
@@ -212,6 +218,18 @@ async def _run(settings: config.Settings, roles: Sequence[str], app: App | None,
         await service.run(stop, started)
     finally:
         await node.close()
+    print("Starting again." if service.wants_restart else "Stopped.", file=sys.stderr, flush=True)
+    return service.wants_restart
+
+
+async def _run_remote(settings: config.Settings, app: App | None, reference: str | None, brief: bool) -> bool:
+    from duly import compose
+    from duly.cli import welcome
+
+    service = compose.RemoteService(settings, app, reference, may_restart=True)
+    stop = asyncio.Event()
+    _stop_on_signals(stop, welcome.farewell(service.roles, settings))
+    await service.run(stop, lambda started: welcome.say_remote(started, reference, brief=brief))
     print("Starting again." if service.wants_restart else "Stopped.", file=sys.stderr, flush=True)
     return service.wants_restart
 
@@ -238,10 +256,19 @@ examples:
   duly up --port 0 --allow-shell   a free port; shell jobs allowed
 """
 
+_WORKER_EXAMPLES = """
+Where it works: on the store that --store or DULY_STORE names; else, when --server or DULY_URL names a server, through
+that server's API with the key in DULY_KEY; else on the SQLite file in DULY_HOME. --server comes before all else.
+
+examples:
+  duly worker shop.jobs:app                                     on the store of this directory
+  duly worker shop.jobs:app --server https://duly.example.com   through the API: no way to the database is needed
+"""
+
 COMMANDS = {
     "up": Command("Run everything in one process: API, scheduler and worker.", up_options, _up, "duly up", _EXAMPLES),
     "server": Command("Run every role but the worker.", _configure_server, _server, "duly server"),
-    "worker": Command("Run a worker on the same store as the server.", _configure_worker, _worker, "duly worker"),
+    "worker": Command("Run a worker on the store, or through an API.", _configure_worker, _worker, "duly worker", _WORKER_EXAMPLES),
     "scheduler": Command("Run dispatcher, sweeper and pruner only.", process_options, _scheduler, "duly scheduler"),
     "api": Command("Run the API only.", _configure_api, _api, "duly api"),
 }

@@ -14,7 +14,8 @@ from duly.cli.places import masked, near
 from duly.domain.durations import format_duration
 
 if TYPE_CHECKING:
-    from duly.compose import Node, Service
+    from duly.compose import Node, RemoteService, Service
+    from duly.sdk.app import App
 
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 _MOST_HANDLERS = 6
@@ -28,7 +29,7 @@ def say(service: Service, reference: str | None) -> None:
         lines += [("api", service.api.url), ("key", _key(service))]
     lines.append(("roles", ", ".join(service.roles)))
     if "worker" in service.roles:
-        lines += _worker(service, reference)
+        lines += _worker(settings, service.app, reference)
     print(paint(f"Duly {config.VERSION}", BOLD), paint("✓ running", GREEN))
     for name, text in lines:
         print(f"  {paint(f'{name:<8}', GREY)} {text}")
@@ -36,6 +37,19 @@ def say(service: Service, reference: str | None) -> None:
         print(f"  {paint('! warning', YELLOW)} {warning}")
     if service.api is not None:
         print(f"\n{_try_it(service.api.url, settings)}")
+    print("\nCtrl-C stops it.", flush=True)
+
+
+def say_remote(service: RemoteService, reference: str | None, *, brief: bool) -> None:
+    """What a worker says that works through a server."""
+    settings = service.settings
+    if brief:
+        print(f"{paint('✓', GREEN)} running through {settings.url}: worker{f' for {reference}' if reference else ''}", flush=True)
+        return
+    print(paint(f"Duly {config.VERSION}", BOLD), paint("✓ running", GREEN))
+    lines = [("server", f"{settings.url}, through its API; jobs are published there, not from here")]
+    for name, text in [*lines, ("roles", "worker"), *_worker(settings, service.app, reference)]:
+        print(f"  {paint(f'{name:<8}', GREY)} {text}")
     print("\nCtrl-C stops it.", flush=True)
 
 
@@ -77,10 +91,9 @@ def _key(service: Service) -> str:
     return f"made at an earlier start; {near(settings.key_file)} is not here. Set DULY_ADMIN_KEY to add one"
 
 
-def _worker(service: Service, reference: str | None) -> list[tuple[str, str]]:
-    settings = service.node.settings
+def _worker(settings: config.Settings, app: App | None, reference: str | None) -> list[tuple[str, str]]:
     labels = "".join(f", {key}={value}" if value else f", {key}" for key, value in settings.labels.items())
-    own = sorted(service.app.tasks) if service.app is not None else []
+    own = sorted(app.tasks) if app is not None else []
     shown = ", ".join(own[:_MOST_HANDLERS]) + (f" and {len(own) - _MOST_HANDLERS} more" if len(own) > _MOST_HANDLERS else "")
     shell = "shell commands" if settings.pool in settings.shell_pools else "no shell commands (--allow-shell allows them)"
     lines = [("worker", f"{settings.slots} slots in pool {settings.pool}{labels}")]

@@ -14,7 +14,7 @@ from hashlib import sha256
 from uuid import UUID
 
 from duly.domain.errors import Invalid
-from duly.domain.instants import Instant
+from duly.domain.instants import Instant, to_rfc3339
 
 JobId = UUID
 ExecutionId = UUID
@@ -24,6 +24,8 @@ EXECUTION_PREFIX = "run_"
 BATCH_PREFIX = "batch_"
 
 _DIGITS = re.compile("[0-9a-f]{32}")
+_NUMBER = re.compile("[0-9]{1,18}")
+_KEY = re.compile("[0-9a-f]{16}")
 _VARIANT = 0b10 << 62
 _VERSION_7 = 7 << 76
 _VERSION_8 = 8 << 76
@@ -93,6 +95,27 @@ def parse_job_id(text: str) -> JobId:
 def parse_execution_id(text: str) -> ExecutionId:
     """Read `run_…`; raises Invalid for anything else."""
     return _parse(text, EXECUTION_PREFIX, "executionId")
+
+
+def parse_worker_id(text: str) -> int:
+    """Read a worker's number; raises Invalid for anything else."""
+    if _NUMBER.fullmatch(text) is None:
+        raise Invalid(
+            "DULY-E111", f"{text[:60]!r} is not a worker's id.", field="workerId", hint="It is the number that registering answered."
+        )
+    return int(text)
+
+
+def parse_key_id(text: str) -> str:
+    """Read the public id of a key; raises Invalid for anything else."""
+    if _KEY.fullmatch(text) is None:
+        raise Invalid("DULY-E111", f"{text[:60]!r} is not a key's id.", field="keyId", hint="It has 16 hexadecimal digits.")
+    return text
+
+
+def idempotency_key(tenant_name: str, job_name: str, job: JobId, id: ExecutionId, due_at: Instant) -> str:
+    """Stable over attempts: tenant/job/scheduled time for a fire; for others the execution stands in for the time."""
+    return f"{tenant_name}/{job_name}/{to_rfc3339(due_at) if fire_id(job, due_at) == id else execution_text(id)}"
 
 
 def parse_batch_id(text: str) -> UUID:

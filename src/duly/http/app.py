@@ -12,8 +12,8 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from duly.domain.errors import DulyError, Invalid
-from duly.http import auth, bulk, dead_letters, executions, fleet, health, jobs, schedules, why
-from duly.http.limits import ClientGone
+from duly.http import auth, bulk, dead_letters, executions, fleet, health, jobs, keys, schedules, why, workers
+from duly.http.limits import ClientGone, hung_up
 from duly.http.openapi import openapi_route
 from duly.http.problems import MEDIA_TYPE, Headers, fault, problem_of
 from duly.http.routing import PUBLIC, Call, Route, Stream, Table, no_such_route
@@ -29,6 +29,8 @@ SECURITY_HEADERS: Headers = [
     (b"cache-control", b"no-store"),
     (b"referrer-policy", b"no-referrer"),
 ]
+
+NO_CONTENT = 204
 
 _READ_HEADERS = frozenset(
     {
@@ -63,6 +65,8 @@ def route_table() -> Table:
         *why.ROUTES,
         *dead_letters.ROUTES,
         *bulk.ROUTES,
+        *workers.ROUTES,
+        *keys.ROUTES,
     ]
     return Table([*declared, openapi_route(declared)])
 
@@ -113,7 +117,7 @@ class Api:
                 return
             status = reply.status or route.status
             extra.extend(reply.headers)
-            body = _encoder.encode(reply.content)
+            body = b"" if status == NO_CONTENT else _encoder.encode(reply.content)
             kind = _JSON_TYPE
         except ClientGone:
             return
@@ -122,10 +126,11 @@ class Api:
         except Exception as error:  # a bug of ours must not become a hang, nor tell the caller about our insides
             where = "routing" if route is None else f"{route.method} {route.path}"
             status, body, kind = _refused(fault(error, request_id, where), extra)
+        about_body: Headers = [] if status == NO_CONTENT else [kind, (b"content-length", b"%d" % len(body))]
         start: Message = {
             "type": "http.response.start",
             "status": status,
-            "headers": [kind, (b"content-length", b"%d" % len(body)), (b"x-request-id", request_id.encode()), *SECURITY_HEADERS, *extra],
+            "headers": [*about_body, (b"x-request-id", request_id.encode()), *SECURITY_HEADERS, *extra],
         }
         await send(start)
         await send({"type": "http.response.body", "body": body})
@@ -154,7 +159,7 @@ class Api:
         """Send events until they end, the caller hangs up or the server stops."""
         headers = [_STREAM_TYPE, (b"x-request-id", call.request_id.encode()), (b"x-accel-buffering", b"no"), *SECURITY_HEADERS]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        stopped = [asyncio.ensure_future(_hung_up(call.receive)), asyncio.ensure_future(self._closing.wait())]
+        stopped = [asyncio.ensure_future(hung_up(call.receive)), asyncio.ensure_future(self._closing.wait())]
         sending = asyncio.ensure_future(_send_events(stream.events, send))
         try:
             await asyncio.wait([sending, *stopped], return_when=asyncio.FIRST_COMPLETED)
@@ -195,11 +200,6 @@ async def _send_events(events: AsyncIterator[bytes], send: Send) -> None:
     async with aclosing(events) as open_events:  # type: ignore[type-var]
         async for event in open_events:
             await send({"type": "http.response.body", "body": event, "more_body": True})
-
-
-async def _hung_up(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _live(receive: Receive, send: Send) -> None:

@@ -16,7 +16,7 @@ async def list_workers(call: Call) -> Reply:
         WorkerView(
             worker_id=str(worker.id),
             name=worker.name,
-            state="LIVE" if fleet.is_live(worker) else "LOST",
+            state="LOST" if not fleet.is_live(worker) else "DRAINING" if worker.about.draining else "LIVE",
             pool=worker.about.pool,
             labels=worker.about.labels,
             handlers=worker.about.handlers,
@@ -28,7 +28,7 @@ async def list_workers(call: Call) -> Reply:
             started_at=shown(worker.started_at) or "",
             expires_at=shown(worker.expires_at) or "",
         )
-        for worker in await fleet.workers()
+        for worker in await fleet.workers(call.actor)
     ]
     return Reply(Page(items=views))
 
@@ -45,7 +45,7 @@ async def list_pools(call: Call) -> Reply:
             running=pool.running,
             oldest_pending_at=shown(pool.oldest_rank),
         )
-        for pool in await call.services.fleet.pools()
+        for pool in await call.services.fleet.pools(call.actor)
     ]
     return Reply(Page(items=views))
 

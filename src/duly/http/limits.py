@@ -31,6 +31,12 @@ class ClientGone(Exception):
     """The caller hung up in the middle of its request: nobody is left to be answered."""
 
 
+async def hung_up(receive: Receive) -> None:
+    """Wait until the caller is gone; its body has been read by then."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:
     """The whole body, refused as soon as it is known to be too large or of the wrong type. Empty when there is none."""
     declared = headers.get(b"content-length")

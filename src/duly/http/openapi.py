@@ -26,6 +26,14 @@ _PATH_IDS: Mapping[str, Schema] = {
     "jobId": {"type": "string", "pattern": "^job_[0-9a-f]{32}$", "examples": ["job_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d"]},
     "executionId": {"type": "string", "pattern": "^run_[0-9a-f]{32}$", "examples": ["run_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d"]},
     "batchId": {"type": "string", "pattern": "^batch_[0-9a-f]{32}$", "examples": ["batch_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d"]},
+    "workerId": {"type": "string", "pattern": "^[0-9]{1,18}$", "examples": ["17"]},
+    "keyId": {"type": "string", "pattern": "^[0-9a-f]{16}$", "examples": ["9f86d081884c7d65"]},
+}
+_ROLES: Mapping[Role, str] = {
+    Role.WORKER: "WORKER or ADMIN",
+    Role.VIEWER: "VIEWER or higher",
+    Role.OPERATOR: "OPERATOR or ADMIN",
+    Role.ADMIN: "ADMIN",
 }
 _IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
@@ -127,8 +135,7 @@ def statuses(declared: Route) -> dict[int, list[str]]:
     if declared.role is not None:
         codes.update(_NEEDS_KEY)
         codes.add("DULY-E106")  # unknown query parameters
-        if declared.role > Role.VIEWER:
-            codes.add("DULY-E303")
+        codes.add("DULY-E303")
     if declared.path_id is not None:
         codes.add("DULY-E111")
     if declared.query is not None:
@@ -154,7 +161,7 @@ def _operation(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]
     if declared.role is None:
         operation["security"] = []
     else:
-        operation["description"] = f"Needs a key of the role {declared.role.name} or higher."
+        operation["description"] = f"Needs a key of the role {_ROLES[declared.role]}."
     if declared.body is not None:
         content: dict[str, Any] = {"schema": schemas[declared.body]}
         if declared.examples:
@@ -207,7 +214,7 @@ def _responses(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]
     success = {"description": declared.handle.__doc__ or "", "content": content}
     responses: dict[str, Any] = {str(declared.status): {**success, "headers": headers} if headers else success}
     for status, text in declared.also.items():
-        responses[str(status)] = {"description": text, "content": {JSON: {"schema": answer}}}
+        responses[str(status)] = {"description": text} if status == 204 else {"description": text, "content": {JSON: {"schema": answer}}}
     for status, codes in statuses(declared).items():
         responses[str(status)] = _problem_response(status, codes, schemas[Problem])
     return responses

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from importlib import metadata
 
 from duly.ports.clock import Clock
-from duly.usecases.access import Access
+from duly.usecases.access import Access, Keyring
 from duly.usecases.bulk import Bulk
 from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
 from duly.usecases.why import Why
+from duly.usecases.workers import Workers
 
 
 def installed_version() -> str:
@@ -35,6 +36,8 @@ class Services:
     dead_letters: DeadLetters
     bulk: Bulk
     access: Access
+    keyring: Keyring
+    workers: Workers
     clock: Clock
     ready: Callable[[], Awaitable[None]]
     version: str = field(default_factory=installed_version)

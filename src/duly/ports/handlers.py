@@ -12,8 +12,8 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol
 
 from duly.domain.execution import LeaseId, LogLine
-from duly.domain.ids import ExecutionId, execution_text, fire_id
-from duly.domain.instants import Instant, to_rfc3339
+from duly.domain.ids import ExecutionId, idempotency_key
+from duly.domain.instants import Instant
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import Outcome
 
@@ -152,10 +152,9 @@ class Attempt:
 
     @property
     def idempotency_key(self) -> str:
-        """Stable over attempts: tenant/job/scheduled time for a fire; for others the execution stands in for the time."""
-        job, at = self.version, self.scheduled_at
-        moment = to_rfc3339(at) if fire_id(job.job_id, at) == self.id else execution_text(self.id)
-        return f"{job.tenant_name}/{job.spec.name}/{moment}"
+        """Stable over attempts: what a handler hands on to whoever must do a thing once."""
+        job = self.version
+        return idempotency_key(job.tenant_name, job.spec.name, job.job_id, self.id, self.scheduled_at)
 
     def beat(self) -> None:
         """The handler is alive. Any thread may say so."""

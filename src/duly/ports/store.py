@@ -28,7 +28,10 @@ from duly.domain.instants import Instant, Micros
 from duly.domain.job import Job, JobSpec, JobVersion
 from duly.domain.lifecycle import JobState, State
 from duly.ports.checkpoints import Checkpoints as Checkpoints
+from duly.ports.desk import Desk
+from duly.ports.keys import Keys
 from duly.ports.letters import Letters
+from duly.ports.versions import Versions
 from duly.ports.why import Facts
 
 
@@ -85,7 +88,7 @@ class ExecutionFilter:
     limit: int = 50
 
 
-class Definitions(Protocol):
+class Definitions(Versions, Protocol):
     """Jobs and their versions."""
 
     async def create_jobs(self, creations: Sequence[tuple[Sequence[NewJob], Idempotency | None]], now: Instant) -> list[list[Job]]:
@@ -125,9 +128,6 @@ class Definitions(Protocol):
 
         False when the job is not there, is cancelled already, or has another version number than `expected`: read it again.
         """
-
-    async def versions(self, numbers: Sequence[int]) -> dict[int, JobVersion]:
-        """Versions by their numbers; one that this release cannot read is left out. They never change, so callers keep them."""
 
 
 class Intake(Protocol):
@@ -266,8 +266,8 @@ class Outcomes(Protocol):
 class Liveness(Protocol):
     """A worker's life, renewed by its heartbeat."""
 
-    async def register(self, name: str, about: WorkerAbout, now: Instant, ttl: Micros) -> WorkerId:
-        """A new worker, alive until now + ttl. Every process start is a new worker."""
+    async def register(self, name: str, about: WorkerAbout, now: Instant, ttl: Micros, tenant: int | None = None) -> WorkerId:
+        """A new worker, alive until now + ttl. Every process start is a new worker; one with a tenant takes that tenant's work only."""
 
     async def renew(self, worker: WorkerId, now: Instant, ttl: Micros) -> list[Stop] | None:
         """Live on until now + ttl; answers which of its running executions are asked to stop. None: the worker is lost for good."""
@@ -305,6 +305,7 @@ class WorkerRow:
     expires_at: Instant
     lost_at: Instant | None
     running: int
+    tenant: int | None = None
 
 
 class Losses(Protocol):
@@ -411,34 +412,6 @@ class Retention(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRow:
-    """An API key as the store has it: never the secret."""
-
-    id: str
-    tenant: int
-    tenant_name: str
-    role: str
-    name: str
-    hash: bytes
-    created_at: Instant
-    expires_at: Instant | None = None
-    revoked_at: Instant | None = None
-
-
-class Keys(Protocol):
-    """API keys."""
-
-    async def key(self, id: str) -> KeyRow | None:
-        """A key by its public id."""
-
-    async def add_key(self, row: KeyRow) -> bool:
-        """False when a key of that id exists already."""
-
-    async def any_admin_key(self) -> bool:
-        """Whether somebody can administer this store."""
-
-
 class Health(Protocol):
     """Whether the store answers."""
 
@@ -472,3 +445,4 @@ class Store:
     facts: Facts
     letters: Letters
     health: Health
+    desk: Desk

@@ -12,7 +12,7 @@ from duly.domain.job import JobVersion
 from duly.domain.shards import shard_of
 from duly.ports.endings import Failure
 from duly.ports.handlers import Attempt, Registry
-from duly.ports.store import Definitions
+from duly.ports.versions import Versions
 
 MOST_PLANS = 100_000
 
@@ -40,7 +40,7 @@ class Plan:
 class Plans:
     """The plans that this worker has needed so far. Versions never change, so neither do they."""
 
-    def __init__(self, definitions: Definitions, registry: Registry) -> None:
+    def __init__(self, definitions: Versions, registry: Registry) -> None:
         self._definitions = definitions
         self._registry = registry
         self._known: dict[int, Plan] = {}

@@ -16,8 +16,9 @@ from duly.domain.instants import SECOND
 from duly.domain.restart import should_restart
 from duly.ports.clock import Clock, Entropy
 from duly.ports.handlers import Registry
-from duly.ports.store import Liveness, Store, WorkerAbout
+from duly.ports.store import Liveness, WorkerAbout
 from duly.ports.transport import Transport
+from duly.ports.work import WorkerStore
 from duly.roles import loop
 from duly.roles.heartbeat import Heartbeat, HeartbeatSettings, HeartbeatThread
 from duly.roles.worker import Worker, WorkerSettings
@@ -37,7 +38,7 @@ class Shift:
 
     def __init__(
         self,
-        store: Store,
+        store: WorkerStore,
         transport: Transport,
         registry: Registry,
         clock: Clock,

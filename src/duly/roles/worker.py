@@ -16,7 +16,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 from uuid import UUID
 
 from duly.domain.errors import Unavailable
@@ -28,7 +27,8 @@ from duly.domain.lifecycle import Outcome, State
 from duly.domain.serving import Needs, misfits
 from duly.ports.clock import Clock, Entropy
 from duly.ports.handlers import Attempt, Kept, Registry
-from duly.ports.store import Checkpoints, Definitions, Outcomes, ReadyQueue
+from duly.ports.store import Checkpoints, Outcomes, ReadyQueue
+from duly.ports.versions import Versions
 from duly.roles.heartbeat import Heartbeat
 from duly.roles.keeper import CheckpointKeeper
 from duly.roles.log_pump import LogPump
@@ -71,7 +71,7 @@ class Worker:
         heartbeat: Heartbeat,
         ready: ReadyQueue,
         outcomes: Outcomes,
-        definitions: Definitions,
+        definitions: Versions,
         checkpoints: Checkpoints,
         registry: Registry,
         clock: Clock,
@@ -200,7 +200,7 @@ class Worker:
         for held in await self._ready.held_by(self._id):
             unknown = [nth for nth, id in enumerate(held.ids) if id not in before and id not in self._runners.known()]
             if unknown:
-                await self._take_in(_part(held, unknown))
+                await self._take_in(held.part(unknown))
         self._claim_is_unknown = False
 
     async def _compare(self) -> None:
@@ -326,23 +326,6 @@ class Worker:
             except BaseException:
                 self._runners.done = list(done[nth + 1 :]) + self._runners.done
                 raise
-
-
-def _part(claimed: Claimed, wanted: Sequence[int]) -> Claimed:
-    def pick(values: list[Any]) -> list[Any]:
-        return [values[nth] for nth in wanted]
-
-    return Claimed(
-        claimed.lease,
-        pick(claimed.ids),
-        pick(claimed.attempts),
-        pick(claimed.failures),
-        pick(claimed.job_versions),
-        pick(claimed.due_ats),
-        pick(claimed.holds_place),
-        pick(claimed.payloads),
-        pick(claimed.scheduled_ats),
-    )
 
 
 def _released(id: ExecutionId, lease: LeaseId, now: Instant) -> Finished:

@@ -15,13 +15,13 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, Unavailable
 from duly.domain.instants import from_datetime, to_rfc3339
 from duly.wire.bulk import BatchView, BulkView, DeadLettersView, DeadLetterView
 from duly.wire.executions import AttemptView, EnqueuedView, ExecutionView, LogLineView
 from duly.wire.fleet import PoolView, StatsView, VersionView, WorkerView
 from duly.wire.jobs import JobDetailView, JobShape, JobView
-from duly.wire.problems import Problem
+from duly.wire.keys import KeyView, NewKeyView
+from duly.wire.problems import not_ours, problem
 from duly.wire.schedules import PreviewShape, PreviewView
 from duly.wire.shapes import Page
 from duly.wire.why import WhyView
@@ -30,9 +30,6 @@ T = TypeVar("T")
 
 # A payload that was not given: the job's own is used. None is a payload like any other.
 NO_PAYLOAD: Any = msgspec.UNSET
-
-UNREACHABLE = "DULY-E603"
-_KINDS: dict[int, type[DulyError]] = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict, 412: Conflict, 413: TooLarge}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,40 +58,7 @@ class Call(Generic[T]):
             result: T = msgspec.json.decode(body, type=self.kind)
             return result
         except msgspec.DecodeError as error:
-            raise _not_ours(status, headers) from error
-
-
-def problem(status: int, headers: Mapping[str, str], body: bytes) -> DulyError:
-    """The error of a refused request. Its note names the request, so that it can be found in the server's log."""
-    try:
-        document = msgspec.json.decode(body, type=Problem)
-    except msgspec.DecodeError:
-        return _not_ours(status, headers)
-    if status in (429, 503):
-        error: DulyError = Unavailable(
-            document.code, document.detail, field=document.field, hint=document.hint, retry_after=_seconds(headers.get("retry-after"))
-        )
-    else:
-        kind = _KINDS.get(status, Invalid if status < 500 else DulyError)
-        error = kind(document.code, document.detail, field=document.field, hint=document.hint)
-    if document.request_id is not None:
-        error.add_note(f"request {document.request_id}")
-    return error
-
-
-def unreachable(url: str, reason: str) -> Unavailable:
-    """The error of a server that did not answer at all."""
-    return Unavailable(UNREACHABLE, f"No Duly server answers at {url}: {reason}.", hint="Start one with `duly up`, or set DULY_URL.")
-
-
-def _not_ours(status: int, headers: Mapping[str, str]) -> Unavailable:
-    kind = headers.get("content-type", "no content type").partition(";")[0]
-    message = f"The answer (status {status}, {kind}) is not one of a Duly server."
-    return Unavailable(UNREACHABLE, message, hint="Look at DULY_URL: does something else listen there, or a proxy in between?")
-
-
-def _seconds(text: str | None) -> float:
-    return float(text) if text is not None and text.isdigit() else 1.0
+            raise not_ours(status, headers) from error
 
 
 # ---------------------------------------------------------------- jobs
@@ -279,6 +243,24 @@ def why_execution(execution_id: str) -> Call[WhyView]:
 def why_job(job_id: str, *, at: datetime | None = None) -> Call[WhyView]:
     """Why a job does not run now; with a time, why it did not run then, or will not."""
     return _get(_with_query(f"/v1/jobs/{job_id}/why", at=None if at is None else to_rfc3339(from_datetime(at))), WhyView)
+
+
+# ---------------------------------------------------------------- keys
+
+
+def create_key(role: str, name: str, *, expires_in_sec: float | None = None) -> Call[NewKeyView]:
+    """Make a key; its secret is in the answer and nowhere else."""
+    return Call(_post("/v1/keys", {"role": role, "name": name, "expiresInSec": expires_in_sec}), NewKeyView)
+
+
+def list_keys() -> Call[Page[KeyView]]:
+    """The keys of the tenant."""
+    return _get("/v1/keys", Page[KeyView])
+
+
+def revoke_key(key_id: str) -> Call[KeyView]:
+    """A key opens nothing any more."""
+    return Call(Request("DELETE", f"/v1/keys/{key_id}"), KeyView, True)
 
 
 # ---------------------------------------------------------------- the rest

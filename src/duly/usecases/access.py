@@ -7,10 +7,10 @@ from hashlib import sha256
 from typing import Protocol
 
 from duly.domain.access import DEFAULT_TENANT, DEFAULT_TENANT_NUMBER, Actor, Role
-from duly.domain.errors import Invalid
+from duly.domain.errors import Invalid, NotFound
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.ports.clock import Clock, Entropy
-from duly.ports.store import KeyRow, Keys
+from duly.ports.keys import KeyRow, Keys
 
 PREFIX = "duly_"
 # A key is looked up again after this long, so a revocation takes effect everywhere within it.
@@ -44,6 +44,43 @@ class Access:
         return actor
 
 
+class Keyring:
+    """The keys of a tenant, for its administrators."""
+
+    def __init__(self, store: Keys, clock: Clock, entropy: Entropy) -> None:
+        self._store = store
+        self._clock = clock
+        self._entropy = entropy
+
+    async def create(self, actor: Actor, role: Role, name: str, lasts: Micros | None = None) -> tuple[KeyRow, str]:
+        """A new key and its secret, which is kept nowhere. The name is for people and need not be unique."""
+        now = self._clock.now()
+        secret = _new_secret(self._entropy)
+        row = KeyRow(
+            id=key_id(secret),
+            tenant=actor.tenant,
+            tenant_name=actor.tenant_name,
+            role=role.name,
+            name=name,
+            hash=_hash(secret),
+            created_at=now,
+            expires_at=None if lasts is None else now + lasts,
+        )
+        await self._store.add_key(row)
+        return row, secret
+
+    async def all(self, actor: Actor) -> list[KeyRow]:
+        """Every key of the tenant, oldest first, revoked ones too."""
+        return await self._store.keys(actor.tenant)
+
+    async def revoke(self, actor: Actor, id: str) -> KeyRow:
+        """The key opens nothing any more. Raises NotFound when the tenant has none of that id."""
+        row = await self._store.revoke_key(actor.tenant, id, self._clock.now())
+        if row is None:
+            raise NotFound("DULY-E225", f"There is no key {id}.", field="keyId")
+        return row
+
+
 class Keeper(Protocol):
     """Where a key that is made here is kept for its owner."""
 
@@ -66,7 +103,7 @@ async def ensure_admin_key(store: Keys, wanted: str | None, now: Instant, entrop
         return None
     if await store.any_admin_key():
         return None
-    made = f"{PREFIX}{entropy(256):064x}"
+    made = _new_secret(entropy)
     secret = keep(made)
     if not await store.add_key(_admin_row(secret, now)) and not await _is_alive(store, secret, now):
         # The kept one was revoked, and stays so.
@@ -88,6 +125,10 @@ def is_key_shaped(secret: str) -> bool:
 def key_id(secret: str) -> str:
     """The public id of a key: derived from its hash, safe to show, to log and to index."""
     return _hash(secret).hex()[:16]
+
+
+def _new_secret(entropy: Entropy) -> str:
+    return f"{PREFIX}{entropy(256):064x}"
 
 
 def _hash(secret: str) -> bytes:

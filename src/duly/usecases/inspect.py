@@ -40,18 +40,18 @@ class Fleet:
         self._insights = insights
         self._clock = clock
 
-    async def workers(self) -> list[WorkerRow]:
-        """Live ones, and lost ones of the last hour."""
-        return await self._insights.workers(self._clock.now())
+    async def workers(self, actor: Actor) -> list[WorkerRow]:
+        """Live ones, and lost ones of the last hour: those of the tenant, and those that serve every tenant."""
+        return [worker for worker in await self._insights.workers(self._clock.now()) if worker.tenant in (None, actor.tenant)]
 
     def is_live(self, worker: WorkerRow) -> bool:
         """Whether it may still hold work."""
         return worker.lost_at is None and worker.expires_at > self._clock.now()
 
-    async def pools(self) -> list[Pool]:
+    async def pools(self, actor: Actor) -> list[Pool]:
         """Every pool that has a live worker or ready work."""
         live: dict[str, list[WorkerRow]] = defaultdict(list)
-        for worker in await self.workers():
+        for worker in await self.workers(actor):
             if self.is_live(worker):
                 live[worker.about.pool].append(worker)
         ready = {pool: (pending, oldest) for pool, pending, oldest in await self._insights.ready_by_pool()}
@@ -69,5 +69,5 @@ class Fleet:
 
     async def counts(self, actor: Actor) -> Counts:
         """Where the tenant's jobs and executions stand."""
-        workers = [worker for worker in await self.workers() if self.is_live(worker)]
+        workers = [worker for worker in await self.workers(actor) if self.is_live(worker)]
         return Counts(await self._insights.job_counts(actor.tenant), await self._insights.standing_counts(actor.tenant), len(workers))

@@ -98,7 +98,7 @@ def shown_json(text: str | None) -> Any:
 _any_json = msgspec.json.Decoder()
 
 
-def json_text(raw: msgspec.Raw | msgspec.UnsetType, field: str) -> str | None:
+def json_text(raw: msgspec.Raw | msgspec.UnsetType, field: str, most: int = LARGEST_OBJECT) -> str | None:
     """JSON from the wire as the text that is stored, exactly as it was sent; None when it was left out.
 
     Raw skips what a decoder would refuse, so it is decoded once here: what a worker could not read must not be accepted.
@@ -106,8 +106,8 @@ def json_text(raw: msgspec.Raw | msgspec.UnsetType, field: str) -> str | None:
     if isinstance(raw, msgspec.UnsetType):
         return None
     text = bytes(raw)
-    if len(text) > LARGEST_OBJECT:
-        raise TooLarge("DULY-E109", f"has {len(text):,} bytes; {LARGEST_OBJECT:,} are the limit.", field=field)
+    if len(text) > most:
+        raise TooLarge("DULY-E109", f"has {len(text):,} bytes; {most:,} are the limit.", field=field)
     try:
         _any_json.decode(text)
         return text.decode()

@@ -16,7 +16,8 @@ from duly.domain.instants import Instant
 from duly.domain.job import Job, JobSpec, JobVersion, route_labels
 from duly.domain.lifecycle import JobState
 from duly.domain.shards import shard_of
-from duly.ports.store import Idempotency, JobFilter, KeyRow, NewJob, Reschedule
+from duly.ports.keys import KeyRow
+from duly.ports.store import Idempotency, JobFilter, NewJob, Reschedule
 
 log = logging.getLogger("duly.store")
 
@@ -181,6 +182,14 @@ class SqlKeys:
     async def add_key(self, row: KeyRow) -> bool:
         params = {name: getattr(row, name) for name in ("id", "tenant", "role", "name", "hash", "created_at", "expires_at", "revoked_at")}
         return bool(await self._engine.fetch("add_key", params))
+
+    async def keys(self, tenant: int) -> list[KeyRow]:
+        return [key_of(row) for row in await self._engine.fetch("keys_of_tenant", {"tenant": tenant})]
+
+    async def revoke_key(self, tenant: int, id: str, now: Instant) -> KeyRow | None:
+        await self._engine.fetch("revoke_key", {"tenant": tenant, "id": id, "now": now})
+        row = await self.key(id)
+        return row if row is not None and row.tenant == tenant else None
 
     async def any_admin_key(self) -> bool:
         return bool(await self._engine.fetch("any_admin_key", {}))

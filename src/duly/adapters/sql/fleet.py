@@ -71,8 +71,8 @@ class SqlLiveness:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def register(self, name: str, about: WorkerAbout, now: Instant, ttl: Micros) -> WorkerId:
-        params = {"name": name, "now": now, "expires_at": now + ttl, "about": encode(replace(about, ttl=ttl))}
+    async def register(self, name: str, about: WorkerAbout, now: Instant, ttl: Micros, tenant: int | None = None) -> WorkerId:
+        params = {"name": name, "now": now, "expires_at": now + ttl, "about": encode(replace(about, ttl=ttl)), "tenant": tenant}
         row = one(await self._engine.fetch("register_worker", params))
         return int(row["id"])
 

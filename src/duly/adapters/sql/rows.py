@@ -12,8 +12,9 @@ from duly.domain.execution import Attempt, DueSchedule, Execution, LogLine, Lost
 from duly.domain.instants import Instant
 from duly.domain.job import Job, JobSpec, JobVersion
 from duly.domain.lifecycle import JobState, Outcome, SkipReason, State, Trigger
+from duly.ports.keys import KeyRow
 from duly.ports.letters import Settling
-from duly.ports.store import KeyRow, WorkerAbout, WorkerRow
+from duly.ports.store import WorkerAbout, WorkerRow
 
 # A schedule without a next fire waits for an instant beyond all time, so that one index serves every schedule.
 NEVER: Instant = 1 << 62
@@ -164,6 +165,7 @@ def worker_of(row: Row) -> WorkerRow:
         expires_at=row["expires_at"],
         lost_at=row["lost_at"],
         running=row["running"],
+        tenant=row["tenant"],
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import unquote, urlsplit
 
 from duly.adapters.sql.definitions import SqlDefinitions, SqlKeys
+from duly.adapters.sql.desk import SqliteDesk
 from duly.adapters.sql.engine import Engine
 from duly.adapters.sql.engine_sqlite import SqliteEngine
 from duly.adapters.sql.fleet import SqlLeases, SqlLiveness
@@ -69,12 +70,13 @@ def open_engine(url: str) -> Engine:
 def store_on(engine: Engine) -> Store:
     """The ports on an open engine."""
     if isinstance(engine, SqliteEngine):
+        outcomes = SqliteOutcomes(engine)
         return Store(
             definitions=SqlDefinitions(engine),
             intake=SqliteIntake(engine),
             schedules=SqliteSchedules(engine),
             ready=SqliteReady(engine),
-            outcomes=SqliteOutcomes(engine),
+            outcomes=outcomes,
             checkpoints=SqliteCheckpoints(engine),
             liveness=SqlLiveness(engine),
             losses=SqliteLosses(engine),
@@ -86,10 +88,12 @@ def store_on(engine: Engine) -> Store:
             facts=SqlFacts(engine),
             letters=SqlLetters(engine),
             health=SqlHealth(engine),
+            desk=SqliteDesk(engine, outcomes),
         )
     from duly.adapters.sql.engine_postgres import PostgresEngine
     from duly.adapters.sql.postgres.checkpoints import PostgresCheckpoints
     from duly.adapters.sql.postgres.definitions import create_in_bulk
+    from duly.adapters.sql.postgres.desk import PostgresDesk
     from duly.adapters.sql.postgres.dispatch import PostgresIntake, PostgresSchedules
     from duly.adapters.sql.postgres.sweep import PostgresCancels, PostgresLosses, PostgresRetention
     from duly.adapters.sql.postgres.work import PostgresOutcomes, PostgresReady
@@ -112,4 +116,5 @@ def store_on(engine: Engine) -> Store:
         facts=SqlFacts(engine),
         letters=SqlLetters(engine),
         health=SqlHealth(engine),
+        desk=PostgresDesk(engine),
     )

@@ -105,27 +105,10 @@ class PostgresOutcomes:
         self, name: str, worker: WorkerId, items: Sequence[Finished], closing: Sequence[LeaseId], gates: set[UUID]
     ) -> set[ExecutionId]:
         """Send one statement; adds to `gates` what it freed slots of."""
-        placed = [item for item in items if item.holds_place]
-        params: dict[str, Any] = {
-            "held": sorted({item.lease for item in items} | set(closing)),
-            "worker": worker,
-            "ids": [item.id for item in items],
-            "leases": [item.lease for item in items],
-            "started": [item.started_at for item in items],
-            "finished": [item.finished_at for item in items],
-            "place_jobs": [item.job_id for item in placed],
-            "place_ids": [item.id for item in placed],
-            "closing": list(closing),
-        }
+        params = finish_params(name, worker, items, closing)
         if name == "finish":
-            params["results"] = [item.result for item in items]
             row = (await self._engine.fetch_or_again(name, params, Lane.FINISH))[0]
         else:
-            params["outcomes"] = [item.outcome for item in items]
-            params["states"] = [item.state for item in items]
-            params["errors"] = [item.error for item in items]
-            params["retry_ats"] = [item.retry_at for item in items]
-            params["shards"] = [item.shard for item in items]
             row = (await self._engine.fetch(name, params, Lane.FINISH))[0]
         gates.update(row["gates"] or ())
         if row["accepted"] == len(items):
@@ -154,3 +137,28 @@ class PostgresOutcomes:
             "fields": [encode(line.fields) if line.fields else None for _, _, _, line in lines],
         }
         return len(await self._engine.fetch("append_logs", params))
+
+
+def finish_params(name: str, worker: WorkerId, items: Sequence[Finished], closing: Sequence[LeaseId]) -> dict[str, Any]:
+    """What `finish` (successes) and `finish_mixed` (all else) are sent with."""
+    placed = [item for item in items if item.holds_place]
+    params: dict[str, Any] = {
+        "held": sorted({item.lease for item in items} | set(closing)),
+        "worker": worker,
+        "ids": [item.id for item in items],
+        "leases": [item.lease for item in items],
+        "started": [item.started_at for item in items],
+        "finished": [item.finished_at for item in items],
+        "place_jobs": [item.job_id for item in placed],
+        "place_ids": [item.id for item in placed],
+        "closing": list(closing),
+    }
+    if name == "finish":
+        params["results"] = [item.result for item in items]
+    else:
+        params["outcomes"] = [item.outcome for item in items]
+        params["states"] = [item.state for item in items]
+        params["errors"] = [item.error for item in items]
+        params["retry_ats"] = [item.retry_at for item in items]
+        params["shards"] = [item.shard for item in items]
+    return params

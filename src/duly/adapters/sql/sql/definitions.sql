@@ -130,5 +130,14 @@ VALUES (:id, :tenant, :role, :name, :hash, :created_at, :expires_at, :revoked_at
 ON CONFLICT DO NOTHING
 RETURNING id;
 
+-- name: keys_of_tenant
+SELECT k.id, k.tenant, t.name AS tenant_name, k.role, k.name, k.hash, k.created_at, k.expires_at, k.revoked_at
+FROM keys k JOIN tenants t ON t.tenant = k.tenant
+WHERE k.tenant = :tenant
+ORDER BY k.created_at, k.id;
+
+-- name: revoke_key
+UPDATE keys SET revoked_at = :now WHERE tenant = :tenant AND id = :id AND revoked_at IS NULL;
+
 -- name: any_admin_key
 SELECT id FROM keys WHERE role = 'ADMIN' AND revoked_at IS NULL LIMIT 1;

@@ -612,7 +612,7 @@ WHERE e.tenant = :tenant
   AND NOT EXISTS (SELECT FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt);
 
 -- name: workers
-SELECT w.id, w.name, w.started_at, w.expires_at, w.lost_at, w.about,
+SELECT w.id, w.name, w.started_at, w.expires_at, w.lost_at, w.about, w.tenant,
        (SELECT count(*)
         FROM leases l
         CROSS JOIN LATERAL unnest(l.ids, l.attempts) AS m (id, attempt)

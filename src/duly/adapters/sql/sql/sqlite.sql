@@ -206,7 +206,7 @@ WHERE e.tenant = :tenant AND m.id < :before ORDER BY m.id DESC LIMIT :quota;
 SELECT count(*) AS n FROM leased m JOIN executions e ON e.id = m.id WHERE e.tenant = :tenant;
 
 -- name: workers
-SELECT w.id, w.name, w.started_at, w.expires_at, w.lost_at, w.about,
+SELECT w.id, w.name, w.started_at, w.expires_at, w.lost_at, w.about, w.tenant,
        (SELECT count(*) FROM leases l JOIN leased m ON m.lease_id = l.lease_id WHERE l.worker = w.id) AS running
 FROM workers w WHERE w.lost_at IS NULL OR w.lost_at > :lost_since ORDER BY w.id;
 
