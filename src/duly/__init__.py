@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from duly.compose import App
-    from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, Unavailable
-    from duly.ports.endings import Discard, GiveUp, LeaseLost, RetryLater, Snooze
+    from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, LeaseLost, NotFound, TooLarge, Unavailable
+    from duly.ports.endings import Discard, GiveUp, RetryLater, Snooze
     from duly.sdk.client import Client
     from duly.sdk.context import Cancelled, Context, current
     from duly.sdk.limits import Concurrency, Rate
@@ -43,8 +43,8 @@ __all__ = [
 
 _HOMES = {
     "duly.compose": ("App",),
-    "duly.domain.errors": ("Conflict", "DulyError", "Forbidden", "Invalid", "NotFound", "TooLarge", "Unavailable"),
-    "duly.ports.endings": ("Discard", "GiveUp", "LeaseLost", "RetryLater", "Snooze"),
+    "duly.domain.errors": ("Conflict", "DulyError", "Forbidden", "Invalid", "LeaseLost", "NotFound", "TooLarge", "Unavailable"),
+    "duly.ports.endings": ("Discard", "GiveUp", "RetryLater", "Snooze"),
     "duly.sdk.client": ("Client",),
     "duly.sdk.context": ("Cancelled", "Context", "current"),
     "duly.sdk.limits": ("Concurrency", "Rate"),

@@ -32,6 +32,7 @@ from duly.domain.errors import Invalid
 from duly.domain.instants import SECOND
 from duly.ports.handlers import Registry
 from duly.ports.store import Liveness, Store, WorkerAbout
+from duly.ports.transactions import Transactions
 from duly.ports.transport import Transport
 from duly.roles import loop
 from duly.roles.dispatcher import Dispatcher, DispatcherSettings
@@ -109,6 +110,19 @@ def _transport(engine: Engine) -> Transport:
 
     assert isinstance(engine, PostgresEngine)
     return PostgresTransport(engine.dsn)
+
+
+def _transactions(engine: Engine) -> Transactions:
+    """Transactions of the store for the handlers of this process."""
+    if isinstance(engine, SqliteEngine):
+        from duly.adapters.sql.sqlite.transactions import SqliteTransactions
+
+        return SqliteTransactions(engine)
+    from duly.adapters.sql.engine_postgres import PostgresEngine
+    from duly.adapters.sql.postgres.transactions import PostgresTransactions
+
+    assert isinstance(engine, PostgresEngine)
+    return PostgresTransactions(engine.dsn)
 
 
 # ---------------------------------------------------------------- roles
@@ -222,7 +236,8 @@ class Service:
 
     async def _work(self, stop: asyncio.Event) -> None:
         node, settings = self.node, self.node.settings
-        registry = build_registry(settings, self.app, self.app_reference)
+        transactions = _transactions(node.engine)
+        registry = build_registry(settings, self.app, self.app_reference, transactions)
         name = f"{settings.hostname}-{os.getpid()}"
         about = WorkerAbout(
             pool=settings.pool,
@@ -254,10 +269,13 @@ class Service:
             for handler in registry.by_name.values():
                 if handler.close is not None:
                     await handler.close()
+            await transactions.close()
 
 
-def build_registry(settings: config.Settings, app: sdk.App | None, app_reference: str | None) -> Registry:
-    """What a worker of these settings offers."""
+def build_registry(
+    settings: config.Settings, app: sdk.App | None, app_reference: str | None, transactions: Transactions | None = None
+) -> Registry:
+    """What a worker of these settings offers; its Python handlers may open these transactions."""
     from duly.executors.builtin import builtin_handlers
     from duly.executors.http import http_handler
     from duly.executors.processes import ProcessPool
@@ -277,7 +295,7 @@ def build_registry(settings: config.Settings, app: sdk.App | None, app_reference
         registry.add(shell_handler(environment=settings.environment))
     if app is not None:
         processes = None if app_reference is None else ProcessPool(app_reference, size=settings.children)
-        for handler in python_handlers(app.calls(), threads=settings.slots, processes=processes):
+        for handler in python_handlers(app.calls(), threads=settings.slots, processes=processes, transactions=transactions):
             registry.add(handler)
     return registry
 

@@ -100,8 +100,8 @@ class Fleet:
         }
         self.url = ""
 
-    def start(self, *arguments: str) -> Member:
-        member = Member(list(arguments), self._environment, self.directory)
+    def start(self, *arguments: str, **settings: str) -> Member:
+        member = Member(list(arguments), self._environment | settings, self.directory)
         self.members.append(member)
         return member
 

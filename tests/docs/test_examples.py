@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from tests.chaos.fleet import Fleet, eventually
+from tests.chaos.fleet import ROOT, Fleet, eventually
 
 
 @pytest.fixture
@@ -48,3 +49,26 @@ def test_a_shell_command_runs_from_a_crontab_like_job(fleet: Fleet) -> None:
     eventually(lambda: fleet.call("GET", f"/v1/executions/{run}")["state"] == "SUCCEEDED", 30, "the command ran")
 
     assert fleet.call("GET", f"/v1/executions/{run}")["result"]["exitCode"] == 0
+
+
+def test_the_bank_moves_money_once_on_sqlite(fleet: Fleet, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "examples.db") as tables:
+        tables.executescript((ROOT / "examples" / "bank" / "schema.sql").read_text(encoding="utf-8"))
+    tables.close()
+    fleet.start_api("up", "examples.bank.on_sqlite:app")
+    payload = {"source": 1, "target": 2, "amount": 5}
+    run = fleet.call("POST", f"/v1/jobs/{fleet.job('transfer')}/executions", {"payload": payload})["executionId"]
+
+    eventually(lambda: fleet.call("GET", f"/v1/executions/{run}")["state"] == "SUCCEEDED", 30, "the money was moved")
+
+    assert fleet.call("GET", f"/v1/executions/{run}")["result"] == {"moved": 5}
+    with sqlite3.connect(tmp_path / "examples.db") as tables:
+        assert tables.execute("SELECT id, balance FROM accounts WHERE balance <> 1000").fetchall() == [(1, 995), (2, 1005)]
+        assert tables.execute("SELECT run FROM transfers").fetchall() == [(run,)]
+    tables.close()
+
+
+def test_the_code_of_the_how_to_pages_can_be_read() -> None:
+    for page in (ROOT / "docs" / "how-to").glob("*.md"):
+        for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            compile(block, str(page), "exec")

@@ -45,11 +45,14 @@ async def failure_of(pool: ProcessPool, name: str, payload: Any = None) -> Failu
     return failed.value
 
 
-def test_a_coroutine_function_is_the_handler_itself() -> None:
+async def test_a_coroutine_function_runs_without_another_around_it() -> None:
     async def call(attempt: Attempt) -> str:
         return "done"
 
-    assert one_handler(ExecutorKind.LOOP, call).run is call
+    running = one_handler(ExecutorKind.LOOP, call).run(python("it"))
+
+    assert running.cr_code is call.__code__
+    assert await running == "done"
 
 
 async def test_a_plain_function_runs_in_a_thread_with_the_context_of_its_caller() -> None:

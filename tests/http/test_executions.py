@@ -29,6 +29,7 @@ async def test_an_enqueue_is_acknowledged_and_shown(bench: Bench, admin: httpx.A
         "jobId": job,
         "state": "PENDING",
         "scheduledAt": "2026-01-05T12:00:00Z",
+        "duplicate": False,
     }
     assert (later.json()["state"], later.json()["scheduledAt"]) == ("SCHEDULED", "2026-01-05T12:01:30.500000Z")
     assert at.json()["scheduledAt"] == "2026-02-01T08:00:00Z"

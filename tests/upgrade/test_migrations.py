@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import asyncpg
 import pytest
 
 from duly.adapters.sql.engine import Engine
@@ -16,6 +18,7 @@ from duly.adapters.sql.migrate import Migration, migrations, pending, require_cu
 from duly.adapters.sql.store import store_on
 from duly.domain.errors import Unavailable
 from tests.conformance.ledger import raw
+from tests.services.postgres import Postgres
 
 Opener = Callable[[], Engine]
 
@@ -156,4 +159,37 @@ async def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
     engine = SqliteEngine(str(path))
 
     assert path.stat().st_mode & 0o777 == 0o600
+    await engine.close()
+
+
+IN_PUBLIC = "SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace AND p.proname LIKE 'duly%' ORDER BY 1"
+
+
+async def test_who_may_not_create_in_public_has_the_functions_in_the_schema_alone(postgres_server: Postgres, postgres_dsn: str) -> None:
+    database = urlsplit(postgres_dsn).path[1:]
+    postgres_server.execute(
+        "DO $$ BEGIN CREATE ROLE narrow LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;"
+        f"GRANT CREATE ON DATABASE {database} TO narrow; REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+        database,
+    )
+    engine = PostgresEngine(postgres_dsn.replace("//duly@", "//narrow@"))
+
+    await upgrade(engine)
+
+    assert await raw(engine, IN_PUBLIC) == []
+    with pytest.raises(asyncpg.PostgresError, match="DULY-E204"):
+        await raw(engine, "SELECT duly.duly_enqueue('nobody')")
+    await engine.close()
+    postgres_server.execute("DROP OWNED BY narrow", database)
+
+
+async def test_a_function_of_somebody_else_s_in_public_is_left_alone(postgres_server: Postgres, postgres_dsn: str) -> None:
+    database = urlsplit(postgres_dsn).path[1:]
+    postgres_server.execute("CREATE FUNCTION public.duly_enqueue(integer) RETURNS integer LANGUAGE sql AS 'SELECT 1'", database)
+    engine = PostgresEngine(postgres_dsn)
+
+    await upgrade(engine)
+
+    assert [row["proname"] for row in await raw(engine, IN_PUBLIC)] == ["duly_complete", "duly_enqueue"]
+    assert await raw(engine, "SELECT public.duly_enqueue(7) AS n") == [{"n": 1}]
     await engine.close()

@@ -4,6 +4,7 @@
     ├── Invalid       the caller sent something malformed: fix it, sending it again will not help
     ├── NotFound      the caller named something that is not there (or not theirs)
     ├── Conflict      the caller lost to the present state: read it again, then decide
+    │   └── LeaseLost     the attempt is no longer this worker's to end
     ├── Forbidden     the caller is known, and may not
     ├── TooLarge      the caller sent more than a limit allows
     └── Unavailable   the world is away (store, network): the same call may work later
@@ -41,6 +42,18 @@ class NotFound(DulyError):
 
 class Conflict(DulyError):
     """The present state does not allow it; nothing was written."""
+
+
+class LeaseLost(Conflict):
+    """The attempt was given to another worker, or has ended before: what it writes is refused, or rolled back."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("DULY-E241", message, hint="Stop: another worker may have the execution.")
+
+    @classmethod
+    def of(cls, execution: str) -> LeaseLost:
+        """The usual words for an execution by its id."""
+        return cls(f"{execution} is no longer this attempt's: its lease is lost, or it has ended before.")
 
 
 class Forbidden(DulyError):

@@ -122,7 +122,7 @@ def gates_of(limits: Limits, tenant: int, job: JobId, job_name: str, payload: st
 def unique_key(unique: Unique, job: JobId, payload: str | None) -> UUID:
     """The key that two executions of a job share when they are the same."""
     data = None if payload is None else loads(payload)
-    texts = _texts(key_values(data, unique.key)) if unique.key else [dumps(data, sort_keys=True, separators=(",", ":"))]
+    texts = _texts(key_values(data, unique.key)) if unique.key else [_canonical(data)]
     return _digest("unique", job.hex, *texts)
 
 
@@ -143,8 +143,18 @@ def key_values(payload: Any, key: tuple[str, ...]) -> tuple[Plain, ...]:
 
 
 def _texts(values: tuple[Plain, ...]) -> list[str]:
-    """Text that tells every two values apart, and that SQL can make as well."""
+    """Text that tells every two values apart, and that SQL can make as well (but for numbers such as 1e30, which `jsonb` writes out)."""
     return [f'"{value}"' if isinstance(value, str) else dumps(value) for value in values]
+
+
+def _canonical(value: Any) -> str:
+    """One text for equal JSON: the one that `jsonb` has in PostgreSQL, with short keys before long ones."""
+    if isinstance(value, dict):
+        keys = sorted(value, key=lambda key: (len(key.encode("utf-8", "surrogatepass")), key.encode("utf-8", "surrogatepass")))
+        return "{" + ", ".join(f"{dumps(key, ensure_ascii=False)}: {_canonical(value[key])}" for key in keys) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_canonical, value)) + "]"
+    return dumps(value, ensure_ascii=False)
 
 
 def _any_key(limits: Limits) -> bool:

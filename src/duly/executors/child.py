@@ -30,6 +30,7 @@ from typing import Any
 
 import msgspec
 
+from duly.domain.errors import LeaseLost
 from duly.executors.messages import (
     LONGEST_MESSAGE,
     Beat,
@@ -48,7 +49,7 @@ from duly.executors.messages import (
 )
 from duly.executors.parents import die_with
 from duly.ports import handlers
-from duly.ports.endings import Discard, Failure, LeaseLost, Snooze, kinds_of
+from duly.ports.endings import Discard, Failure, Snooze, kinds_of
 from duly.ports.handlers import Attempt, CallSource, PythonCall
 
 LONGEST_DETAIL = 64 << 10

@@ -10,15 +10,19 @@ from typing import Any, assert_never
 
 from duly.executors.processes import ProcessPool
 from duly.ports.handlers import Attempt, ExecutorKind, Handler, PythonCall
+from duly.ports.transactions import Transactions
 
 # A thread that outlives its deadline keeps its place in the pool while its worker's slot is free again. The pool may grow by
 # this many, so that stuck functions do not starve healthy ones; a thread is made only when none is idle.
 SPARE_THREADS = 512
 
 
-def python_handlers(calls: Mapping[str, PythonCall], *, threads: int, processes: ProcessPool | None) -> list[Handler]:
+def python_handlers(
+    calls: Mapping[str, PythonCall], *, threads: int, processes: ProcessPool | None, transactions: Transactions | None = None
+) -> list[Handler]:
     """A handler for every call. Closing any of them closes the threads and processes that they share.
 
+    `transactions` is what handlers in this process may open; a child process has none.
     Raises ValueError when a call wants a process and there is no pool.
     """
     threaded = any(call.kind is ExecutorKind.THREAD for call in calls.values())
@@ -27,11 +31,10 @@ def python_handlers(calls: Mapping[str, PythonCall], *, threads: int, processes:
     for name, call in calls.items():
         match call.kind:
             case ExecutorKind.LOOP:
-                # The function itself: one that ends at its first step is driven without a task.
-                handlers.append(_handler(call, call.call))
+                handlers.append(_handler(call, _on_loop(call, transactions)))
             case ExecutorKind.THREAD:
                 assert pool is not None
-                handlers.append(_handler(call, _in_thread(call, pool), _close_threads(pool)))
+                handlers.append(_handler(call, _in_thread(call, pool, transactions), _close_threads(pool)))
             case ExecutorKind.PROCESS:
                 if processes is None:
                     raise ValueError(f"{name} runs in a child process; give the worker an application reference, such as shop.jobs:app.")
@@ -59,8 +62,25 @@ def _handler(
     return Handler(call.name, run_one, close, run_many=run, batch=call.batch)
 
 
-def _in_thread(call: PythonCall, pool: ThreadPoolExecutor) -> Callable[[Any], Coroutine[Any, Any, Any]]:
+def _on_loop(call: PythonCall, transactions: Transactions | None) -> Callable[[Any], Coroutine[Any, Any, Any]]:
+    def run(attempts: Attempt | Sequence[Attempt]) -> Coroutine[Any, Any, Any]:
+        _offer(transactions, attempts)
+        # The function's own coroutine: one that ends at its first step is driven without a task, and without another around it.
+        coroutine: Coroutine[Any, Any, Any] = call.call(attempts)
+        return coroutine
+
+    return run
+
+
+def _offer(transactions: Transactions | None, attempts: Attempt | Sequence[Attempt]) -> None:
+    """What a handler may open; of a batch, nobody: its executions end apart."""
+    if isinstance(attempts, Attempt):
+        attempts.transactions = transactions
+
+
+def _in_thread(call: PythonCall, pool: ThreadPoolExecutor, transactions: Transactions | None) -> Callable[[Any], Coroutine[Any, Any, Any]]:
     async def run(attempts: Attempt | Sequence[Attempt]) -> Any:
+        _offer(transactions, attempts)
         context = contextvars.copy_context()
         work = pool.submit(context.run, _call, call, attempts)
         members = [attempts] if isinstance(attempts, Attempt) else attempts

@@ -1,4 +1,4 @@
-"""What a handler may raise to say how its attempt ends, and what it may meet.
+"""What a handler may raise to say how its attempt ends.
 
 Failure                 the attempt failed; says whether and when it is tried again
 ├── RetryLater("30s")   try again then, whatever the policy's wait is
@@ -6,7 +6,6 @@ Failure                 the attempt failed; says whether and when it is tried ag
 Snooze("5m")            no failure: call me again then, at no cost in attempts
 Discard("why")          no failure and no success: there is nothing to do any more
 Died                    the process that ran it is gone; counted as a loss, not as a failure
-LeaseLost               raised in the handler: what it wants to write was refused, another worker may have the execution
 """
 
 from __future__ import annotations
@@ -77,10 +76,6 @@ class Died(Exception):
     def __init__(self, message: str, detail: str | None = None) -> None:
         super().__init__(message)
         self.detail = detail
-
-
-class LeaseLost(Exception):
-    """This attempt no longer holds its execution: what it writes is refused, and another worker may run it. Stop."""
 
 
 def kinds_of(error: BaseException) -> tuple[str, ...]:

@@ -9,13 +9,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from json import dumps
 from math import isfinite
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from duly.domain.execution import LeaseId, LogLine
 from duly.domain.ids import ExecutionId, execution_text, fire_id
 from duly.domain.instants import Instant, to_rfc3339
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import Outcome
+
+if TYPE_CHECKING:
+    from duly.ports.transactions import Transactions
 
 Keeper = Callable[["Attempt", str], "Future[None]"]
 
@@ -55,6 +58,7 @@ class Attempt:
     progress: str | None = None
     kept: Kept | None = None
     losses = 0
+    transactions: Transactions | None = None
     logs: list[LogLine] | None = None
     logs_sent = 0
 

@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from duly.domain.errors import Unavailable
+from duly.domain.errors import LeaseLost, Unavailable
 from duly.domain.execution import Saved
-from duly.domain.ids import ExecutionId
+from duly.domain.ids import ExecutionId, execution_text
 from duly.ports.clock import Clock
-from duly.ports.endings import LeaseLost
 from duly.ports.handlers import Attempt, Kept
 from duly.ports.store import Checkpoints
 from duly.roles.heartbeat import Heartbeat
@@ -44,7 +43,7 @@ class CheckpointKeeper:
         async with kept.writing:
             number = kept.number + 1
             if not await self._save(attempt, number, data):
-                raise LeaseLost("the checkpoint was refused: this attempt no longer holds its execution")
+                raise LeaseLost.of(execution_text(attempt.id))
             kept.number, kept.data = number, data
 
     async def _save(self, attempt: Attempt, number: int, data: str) -> bool:

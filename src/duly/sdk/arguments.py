@@ -42,6 +42,10 @@ class Arguments:
                 function, f"its arguments cannot be read from JSON: {error}", "Use standard types, dataclasses or msgspec.Struct."
             ) from error
 
+    def of_call(self, call: Any) -> str:
+        """The payload of one call of many: its keyword arguments."""
+        return self.to_payload((), dict(call))
+
     def to_payload(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The JSON of a call. Raises Invalid (DULY-E117), naming the argument, when it does not fit the signature."""
         if len(args) > len(self._fields):
@@ -90,6 +94,10 @@ class BatchArguments:
             raise _wrong(
                 function, f"its items cannot be read from JSON: {error}", "Use standard types, dataclasses or msgspec.Struct."
             ) from error
+
+    def of_call(self, call: Any) -> str:
+        """The payload of one call of many: the item itself."""
+        return self.to_payload((call,), {})
 
     def to_payload(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The JSON of one item, given as it is or by its fields. Raises Invalid (DULY-E117) when it is none."""

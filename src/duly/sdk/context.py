@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
-from duly.domain.errors import TooLarge
+from duly.domain.errors import LeaseLost, TooLarge
 from duly.domain.ids import execution_text, job_text
 from duly.domain.instants import to_datetime
 from duly.ports.handlers import Attempt, storable
+from duly.sdk.transactions import Transaction, complete_with, encode_result
 
 LARGEST_CHECKPOINT = 256 * 1024
 LONGEST_PROGRESS_MESSAGE = 1024
@@ -57,11 +58,13 @@ class Context:
     A batch handler gets the context of the first execution; `items` has that of each.
     """
 
-    __slots__ = ("_attempt", "_members", "log")
+    __slots__ = ("_attempt", "_ended", "_members", "_result", "log")
 
     def __init__(self, attempt: Attempt, members: Sequence[Attempt] = ()) -> None:
         self._attempt = attempt
         self._members = members
+        self._result: str | None = None
+        self._ended = False
         self.log = Log(attempt)
 
     @property
@@ -182,6 +185,42 @@ class Context:
         """What the last checkpoint saved, in this attempt or an earlier one; None when there is none."""
         kept = self._attempt.kept
         return None if kept is None or kept.data is None else msgspec.json.decode(kept.data)
+
+    # ------------------------------------------------------------ effects that commit with the end of the attempt
+
+    def transaction(self) -> Transaction:
+        """A transaction of the store: what is written in the block commits with the end of this attempt, or not at all.
+
+        `async with ctx.transaction() as connection:` gives an asyncpg connection on PostgreSQL; on SQLite, where `with` serves a
+        handler in a thread, a sqlite3 connection to the same file. One block per attempt. An exception in it rolls back and is
+        the attempt's failure; LeaseLost, after a rollback, means that another worker has the execution.
+        """
+        if self._ended:
+            raise LeaseLost.of(self.run_id)
+        return Transaction(self._attempt, lambda: self._result, self._settle)
+
+    def result(self, value: Any) -> None:
+        """What the execution's result is when its transaction commits: what a handler returns comes too late for that."""
+        self._result = encode_result(value)
+
+    def complete_with(self, connection: Any, result: Any = None) -> Any:
+        """End this attempt as succeeded in a transaction of yours, on any connection that `Task.using` takes: call it last, then commit.
+
+        Raises LeaseLost when the attempt is no longer yours to end: roll back. Returns a coroutine if the library is async. What the
+        handler returns counts only if that transaction was rolled back.
+        """
+        return complete_with(self._attempt, connection, self._result if result is None else encode_result(result))
+
+    def returned(self, value: Any) -> Any:
+        """What the worker reports for what the handler returned: what was committed stands."""
+        if not self._ended:
+            return value
+        if value is not None and encode_result(value) != self._result:
+            self.log.warning("the result was committed with the transaction; what the handler returned later is not kept")
+        return None if self._result is None else msgspec.json.decode(self._result)
+
+    def _settle(self, result: str | None) -> None:
+        self._ended, self._result = True, result
 
 
 class _Saved:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from duly.domain.durations import parse_duration
 from duly.domain.errors import Invalid
-from duly.domain.instants import Instant, from_datetime
 from duly.domain.job import JobSpec
 from duly.ports.endings import Failure
 from duly.ports.handlers import Attempt, ExecutorKind, PythonCall
 from duly.sdk import batch
 from duly.sdk.arguments import Arguments, BatchArguments
 from duly.sdk.context import Context, enter
+from duly.sdk.transactions import Using, instant_of
 
 if TYPE_CHECKING:
     from duly.sdk.app import App
@@ -56,12 +56,15 @@ class Task(Generic[P, R]):
     async def enqueue_at(self, when: datetime, *args: Any, **kwargs: Any) -> str:
         """Run it at a time, which needs a zone."""
         payload = self.arguments.to_payload(args, kwargs)
-        return (await self._app.enqueue_payloads(self, [payload], run_at=_instant(when)))[0]
+        return (await self._app.enqueue_payloads(self, [payload], run_at=instant_of(when)))[0]
 
     async def enqueue_many(self, calls: Iterable[Any]) -> list[str]:
         """Many at once, in one transaction: each is the keyword arguments of one call, or an item of a batch handler."""
-        payloads = [self.arguments.to_payload(*_arguments(call, self.spec.batch)) for call in calls]
-        return await self._app.enqueue_payloads(self, payloads)
+        return await self._app.enqueue_payloads(self, [self.arguments.of_call(call) for call in calls])
+
+    def using(self, connection: Any) -> Using:
+        """The same in a transaction of yours: `await send_mail.using(connection).enqueue(user_id=7)`. See Using."""
+        return Using(self.name, self.arguments, connection)
 
     def call(self) -> PythonCall:
         """How a worker runs it."""
@@ -76,7 +79,8 @@ class Task(Generic[P, R]):
         function: Any = self._function
 
         async def run(attempt: Attempt) -> Any:
-            return await function(**_bind(arguments, attempt, enter(attempt)))
+            context = enter(attempt)
+            return context.returned(await function(**_bind(arguments, attempt, context)))
 
         return run
 
@@ -84,7 +88,8 @@ class Task(Generic[P, R]):
         function: Any = self._function
 
         def run(attempt: Attempt) -> Any:
-            return function(**_bind(arguments, attempt, enter(attempt)))
+            context = enter(attempt)
+            return context.returned(function(**_bind(arguments, attempt, context)))
 
         return run
 
@@ -94,13 +99,3 @@ def _bind(arguments: Arguments, attempt: Attempt, context: Context) -> dict[str,
         return arguments.bind(attempt.payload, context)
     except Invalid as error:
         raise Failure(str(error), type="InvalidPayload", retry=False) from error
-
-
-def _arguments(call: Any, size: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    return ((), dict(call)) if size == 1 else ((call,), {})
-
-
-def _instant(when: datetime) -> Instant:
-    if when.tzinfo is None:
-        raise Invalid("DULY-E105", "the time has no zone.", field="when", hint="Use datetime.now(UTC) or a ZoneInfo.")
-    return from_datetime(when)

@@ -157,36 +157,34 @@ class Executions:
 
 
 def headers(job: Job, wanted: Sequence[Wanted], now: Instant, entropy: Entropy) -> list[NewExecution]:
-    """The headers of what is wanted, with the gates they pass and the keys they need."""
+    """The headers of what is wanted, with ids in order."""
+    shard = shard_of(job.id)
+    return [new_execution(id, job, shard, want, now) for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True)]
+
+
+def new_execution(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant) -> NewExecution:
+    """The header of an execution that somebody wants, of the job's present version, with the gates it passes and the key it needs."""
     version, spec = job.version, job.version.spec
-    shard, limits = shard_of(job.id), job.version.spec.limits
-    made: list[NewExecution] = []
-    for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True):
-        due_at = want.run_at if want.run_at is not None else now + (want.delay or 0)
-        head_start = version.head_start if want.priority is None else HEAD_STARTS[want.priority]
-        payload = spec.payload if want.payload is None else want.payload
-        unique = limits.unique
-        made.append(
-            NewExecution(
-                id=id,
-                job_id=job.id,
-                job_version=version.number,
-                tenant=version.tenant,
-                route=version.route,
-                shard=shard,
-                trigger=want.trigger,
-                due_at=due_at,
-                rank=due_at - head_start,
-                payload=want.payload,
-                scheduled_at=want.scheduled_at,
-                gates=gates_of(limits, version.tenant, job.id, spec.name, payload),
-                unique=None
-                if unique is None or want.trigger is not Trigger.ENQUEUE
-                else (unique_key(unique, job.id, payload), None if unique.window is None else now + unique.window),
-                batch=want.batch,
-            )
-        )
-    return made
+    due_at = want.run_at if want.run_at is not None else now + (want.delay or 0)
+    head_start = version.head_start if want.priority is None else HEAD_STARTS[want.priority]
+    payload = spec.payload if want.payload is None else want.payload
+    unique = spec.limits.unique if want.trigger is Trigger.ENQUEUE else None
+    return NewExecution(
+        id=id,
+        job_id=job.id,
+        job_version=version.number,
+        tenant=version.tenant,
+        route=version.route,
+        shard=shard,
+        trigger=want.trigger,
+        due_at=due_at,
+        rank=due_at - head_start,
+        payload=want.payload,
+        scheduled_at=want.scheduled_at,
+        gates=gates_of(spec.limits, version.tenant, job.id, spec.name, payload),
+        unique=None if unique is None else (unique_key(unique, job.id, payload), None if unique.window is None else now + unique.window),
+        batch=want.batch,
+    )
 
 
 def _refuse_cancelled(job: Job) -> None:

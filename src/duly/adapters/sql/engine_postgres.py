@@ -141,7 +141,7 @@ class PostgresEngine:
     async def run(self, action: Callable[[], Action[T]], lane: Lane = Lane.GENERAL) -> T:
         for repeat in range(REPEATS):
             try:
-                with _translated():
+                with translated():
                     async with self._pools[lane].connection() as connection, connection.transaction():
                         return await self._drive(connection, action())
             except (*_REPEATABLE, asyncpg.UniqueViolationError):
@@ -152,7 +152,7 @@ class PostgresEngine:
         raise AssertionError("unreachable")
 
     async def read(self, action: Callable[[], Action[T]]) -> T:
-        with _translated():
+        with translated():
             async with (
                 self._pools[Lane.GENERAL].connection() as connection,
                 connection.transaction(isolation="repeatable_read", readonly=True),
@@ -163,7 +163,7 @@ class PostgresEngine:
         statement = self._statements[name]
         for repeat in range(REPEATS):
             try:
-                with _translated():
+                with translated():
                     async with self._pools[lane].connection() as connection:
                         rows: Rows = await connection.fetch(statement.text, *_arguments(statement, params))
                         return rows
@@ -180,12 +180,12 @@ class PostgresEngine:
             return await self.fetch(f"{name}_again", params, lane)
 
     async def script(self, text: str) -> None:
-        with _translated():
+        with translated():
             async with self._pools[Lane.GENERAL].connection() as connection, connection.transaction():
                 await connection.execute(text)
 
     async def store_now(self) -> Instant:
-        with _translated():
+        with translated():
             async with self._pools[Lane.GENERAL].connection() as connection:
                 now: Instant = await connection.fetchval("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
                 return now
@@ -220,7 +220,8 @@ def _arguments(statement: Statement, params: Mapping[str, Any]) -> list[Any]:
 
 
 @contextlib.contextmanager
-def _translated() -> Iterator[None]:
+def translated() -> Iterator[None]:
+    """Driver errors that mean "the server is away" leave as Unavailable."""
     try:
         yield
     except _AWAY as error:

@@ -80,7 +80,7 @@ class SqliteEngine:
             thread.start()
 
     async def run(self, action: Callable[[], Action[T]], lane: Lane = Lane.GENERAL) -> T:
-        result: T = await self._submit(self._writes, lambda connection: self._drive(connection, action()))
+        result: T = await self._submit(self._writes, lambda connection: self.drive(connection, action()))
         return result
 
     async def read(self, action: Callable[[], Action[T]]) -> T:
@@ -192,7 +192,7 @@ class SqliteEngine:
                     self._commit_together(connection, [job])
                 return
             for job in group:
-                job.error = _translate(error)
+                job.error = translate(error)
 
     def _read_loop(self) -> None:
         connection: sqlite3.Connection | None = None
@@ -201,7 +201,7 @@ class SqliteEngine:
                 connection = connection or self._connect(READER_CACHE_KIB)
                 job.result = job.work(connection)
             except sqlite3.Error as error:
-                job.error = _translate(error)
+                job.error = translate(error)
             except BaseException as error:
                 job.error = error
             _answer([job])
@@ -210,14 +210,15 @@ class SqliteEngine:
 
     def _in_one_snapshot(self, connection: sqlite3.Connection, action: Action[T]) -> T:
         if connection.in_transaction:
-            return self._drive(connection, action)
+            return self.drive(connection, action)
         connection.execute("BEGIN")
         try:
-            return self._drive(connection, action)
+            return self.drive(connection, action)
         finally:
             connection.execute("ROLLBACK")
 
-    def _drive(self, connection: sqlite3.Connection, action: Action[T]) -> T:
+    def drive(self, connection: sqlite3.Connection, action: Action[T]) -> T:
+        """Run an action on a connection, in whatever transaction is open there."""
         rows: Rows = ()
         try:
             wanted = next(action)
@@ -307,7 +308,8 @@ def _is_away(error: sqlite3.Error) -> bool:
     )
 
 
-def _translate(error: sqlite3.Error) -> Exception:
+def translate(error: sqlite3.Error) -> Exception:
+    """An error that means "the store is away" as Unavailable; any other as it is."""
     if _is_away(error):
         away = Unavailable("DULY-E501", f"The SQLite store does not answer: {error}.")
         away.__cause__ = error

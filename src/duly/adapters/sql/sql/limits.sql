@@ -78,7 +78,10 @@ WHERE (SELECT count(*) FROM slots s WHERE s.gate = g.gate AND (s.until IS NULL O
 LIMIT :quota;
 
 -- name: stale_slots
-DELETE FROM slots WHERE (lasts IS NULL AND EXISTS (SELECT 1 FROM outcomes o WHERE o.id = slots.id)) OR until <= :now RETURNING gate;
+DELETE FROM slots
+WHERE until <= :now
+   OR (until IS NULL AND EXISTS (SELECT 1 FROM outcomes o WHERE o.id = slots.id AND o.finished_at + coalesce(slots.lasts, 0) <= :now))
+RETURNING gate;
 
 -- name: idle_gates
 -- Candidates for clearing away, locked; they are looked at again by a younger snapshot before they go.

@@ -334,6 +334,7 @@ FROM (SELECT count(*) AS n FROM accepted) a;
 -- name: finish_mixed
 -- Everything else: retry or release (state 0), dead (5), cancelled (6). `again`: nobody asked it to stop, so it goes back to waiting. Repetition is harmless: an ended attempt is a
 -- primary-key conflict, and all else follows from what was inserted. A release passes retry_at = due_at, so it keeps its rank.
+-- `duly_unended` waits for a transaction of the handler's own that completes one of them at this moment (migration 0003).
 WITH held AS MATERIALIZED (
     SELECT lease_id, ids, attempts, failures
     FROM leases
@@ -352,7 +353,7 @@ WITH held AS MATERIALIZED (
 ), unsuccessful AS (
     INSERT INTO attempts (id, attempt, outcome, lease_id, worker, started_at, finished_at, retry_at, error)
     SELECT id, attempt, outcome, lease_id, :worker::bigint, started_at, finished_at, CASE WHEN again THEN retry_at END, error FROM done
-    WHERE (SELECT o.id FROM outcomes o WHERE o.id = done.id) IS NULL
+    WHERE (done.id IN (SELECT duly_unended(:ids::uuid[]))) IS TRUE
     ON CONFLICT DO NOTHING
     RETURNING id
 ), back AS MATERIALIZED (

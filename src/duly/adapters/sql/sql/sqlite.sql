@@ -76,8 +76,11 @@ SELECT m.id, m.attempt, m.failures FROM leases l JOIN leased m ON m.lease_id = l
 WHERE l.lease_id = :lease AND l.worker = :worker;
 
 -- name: member
+-- Or what its handler completed in a transaction of its own: its last lines come after that.
 SELECT m.attempt FROM leases l JOIN leased m ON m.lease_id = l.lease_id
-WHERE l.lease_id = :lease AND l.worker = :worker AND m.id = :id;
+WHERE l.lease_id = :lease AND l.worker = :worker AND m.id = :id
+UNION ALL
+SELECT o.attempt FROM outcomes o WHERE o.id = :id AND o.lease_id = :lease AND o.worker = :worker;
 
 -- name: finished_under
 -- Of a call whose answer was lost: did this lease end that execution, or this attempt of it? What the sweeper wrote when it

@@ -1,0 +1,2 @@
+-- The functions of the PostgreSQL text of the same number have no like here: SQLite keeps no functions. What they do for a user's
+-- own transaction, sqlite/transactions.py does on a connection to the same file.
