@@ -200,9 +200,9 @@ class Execution:
     skip: SkipReason | None = None
     scheduled_at: Instant | None = None
     batch: UUID | None = None
-    saved: Saved | None = None
     replayed_as: ExecutionId | None = None
     discarded_at: Instant | None = None
+    saved: Saved | None = None
 
 
 @dataclass(frozen=True, slots=True)

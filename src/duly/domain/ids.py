@@ -81,7 +81,7 @@ def execution_text(id: ExecutionId) -> str:
 
 
 def batch_text(id: UUID) -> str:
-    """The id as people and the wire see it: `batch_…`."""
+    """The id of a backfill or a bulk action as people and the wire see it: `batch_…`."""
     return BATCH_PREFIX + id.hex
 
 

@@ -256,7 +256,7 @@ class _ChildAttempt(Attempt):
         self.nominal_at = request.scheduled_at
         self.started_at = request.started_at
         self.deadline = request.deadline
-        self.kept = handlers.Kept(request.number, request.checkpoint) if request.number else None
+        self.extras.kept = handlers.Kept(request.number, request.checkpoint) if request.number else None
         self._channel = channel
         self._told_at = -TELL_EVERY
 
@@ -268,15 +268,15 @@ class _ChildAttempt(Attempt):
             self._channel.send(Beat())
 
     def tell(self, progress: str) -> None:
-        self.progress = progress
+        self.extras.progress = progress
         if self._may_tell():
             self.tell_last()
 
     def tell_last(self) -> None:
         """Send the progress that has not been sent."""
-        if self.progress is not None:
-            self._channel.send(Progress(self.progress))
-            self.progress = None
+        progress, self.extras.progress = self.extras.progress, None
+        if progress is not None:
+            self._channel.send(Progress(progress))
 
     def _may_tell(self) -> bool:
         now = time.monotonic()
@@ -290,7 +290,7 @@ class _ChildAttempt(Attempt):
 
         def remember(done: Future[None]) -> None:
             if done.exception() is None:
-                self.kept = handlers.Kept((0 if self.kept is None else self.kept.number) + 1, data)
+                self.extras.kept = handlers.Kept((0 if self.kept is None else self.kept.number) + 1, data)
 
         future.add_done_callback(remember)
         return future

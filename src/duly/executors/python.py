@@ -82,8 +82,11 @@ def _in_thread(call: PythonCall, pool: ThreadPoolExecutor, transactions: Transac
     async def run(attempts: Attempt | Sequence[Attempt]) -> Any:
         _offer(transactions, attempts)
         context = contextvars.copy_context()
-        work = pool.submit(context.run, _call, call, attempts)
         members = [attempts] if isinstance(attempts, Attempt) else attempts
+        for attempt in members:
+            # Made here, before the thread and the worker both reach for it.
+            _ = attempt.extras
+        work = pool.submit(context.run, _call, call, attempts)
         while True:
             try:
                 return await asyncio.wrap_future(work)

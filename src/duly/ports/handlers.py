@@ -38,29 +38,49 @@ class Kept:
         self.writing = Lock()
 
 
+class Extras:
+    """What few attempts ever have: log lines, progress, beats, a checkpoint, a handler that goes on after the end."""
+
+    __slots__ = ("beats", "kept", "logs", "logs_sent", "losses", "over", "progress")
+
+    def __init__(self) -> None:
+        self.logs: list[LogLine] | None = None
+        self.logs_sent = 0
+        self.progress: str | None = None
+        self.beats = 0
+        self.kept: Kept | None = None
+        # How many processes have died of this execution before.
+        self.losses = 0
+        # Its end was reported while its handler still runs: nothing it does counts any more.
+        self.over = False
+
+
 class Attempt:
     """One attempt in progress, as executors and handlers see it. Mutable, and one per attempt: kept small.
 
-    What a short handler never touches has its default in the class, and costs it nothing.
+    What a short handler never touches stands in `extras`, which is made when it is first needed.
     """
 
-    # Its nominal time, where that is not when it was due: jitter, a backfill.
-    nominal_at: Instant | None = None
-    started_at: Instant = 0
-    deadline: Instant | None = None
-    # The token: whoever runs the handler looks at it, and ends as soon as it can.
-    cancelled = False
-    # Why it was asked to stop; None while it was not.
-    stop: Outcome | None = None
-    # Its end was reported while its handler still runs: nothing it does counts any more.
-    over = False
-    beats = 0
-    progress: str | None = None
-    kept: Kept | None = None
-    losses = 0
-    transactions: Transactions | None = None
-    logs: list[LogLine] | None = None
-    logs_sent = 0
+    __slots__ = (
+        "_extras",
+        "attempt",
+        "cancelled",
+        "clock",
+        "deadline",
+        "due_at",
+        "failures",
+        "fence",
+        "holds_place",
+        "id",
+        "keeper",
+        "nominal_at",
+        "payload",
+        "started_at",
+        "stop",
+        "transactions",
+        "version",
+        "worker_name",
+    )
 
     def __init__(
         self,
@@ -87,6 +107,43 @@ class Attempt:
         self.clock = clock
         self.worker_name = worker_name
         self.keeper = keeper
+        # Its nominal time, where that is not when it was due: jitter, a backfill.
+        self.nominal_at: Instant | None = None
+        self.transactions: Transactions | None = None
+        self.started_at: Instant = 0
+        self.deadline: Instant | None = None
+        # The token: whoever runs the handler looks at it, and ends as soon as it can.
+        self.cancelled = False
+        # Why it was asked to stop; None while it was not.
+        self.stop: Outcome | None = None
+        self._extras: Extras | None = None
+
+    @property
+    def extras(self) -> Extras:
+        """Made here when it is first asked for. Whoever hands the attempt to a thread asks first, so that nobody makes it twice."""
+        if self._extras is None:
+            self._extras = Extras()
+        return self._extras
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has nothing but its outcome to report."""
+        return self._extras is None
+
+    @property
+    def over(self) -> bool:
+        """Whether its end was reported while its handler still runs."""
+        return self._extras is not None and self._extras.over
+
+    @property
+    def kept(self) -> Kept | None:
+        """The last checkpoint of its execution."""
+        return None if self._extras is None else self._extras.kept
+
+    @property
+    def logs(self) -> list[LogLine]:
+        """The lines that its handler has logged so far."""
+        return [] if self._extras is None or self._extras.logs is None else self._extras.logs
 
     @property
     def scheduled_at(self) -> Instant:
@@ -102,30 +159,32 @@ class Attempt:
 
     def beat(self) -> None:
         """The handler is alive. Any thread may say so."""
-        self.beats += 1
+        self.extras.beats += 1
 
     def tell(self, progress: str) -> None:
         """How far it is, as JSON. The latest counts; it reaches the store with the next flush."""
-        self.beats += 1
-        self.progress = progress
+        extras = self.extras
+        extras.beats += 1
+        extras.progress = progress
 
     def keep(self, data: str) -> Future[None]:
         """Save a checkpoint (JSON), from any thread. Done means committed; raises LeaseLost in the future when it was refused."""
-        self.beats += 1
+        self.extras.beats += 1
         if self.keeper is None:
             raise RuntimeError("nobody keeps checkpoints of this attempt")
         return self.keeper(self, data)
 
     def log(self, level: str, message: str, fields: dict[str, Any]) -> None:
         """Keep a line; it reaches the store with the next flush. Past the limit, one line says so and the rest is dropped."""
-        if self.logs is None:
-            self.logs = []
-        if len(self.logs) < MOST_LOG_LINES:
-            self.logs.append(
+        extras = self.extras
+        if extras.logs is None:
+            extras.logs = []
+        if len(extras.logs) < MOST_LOG_LINES:
+            extras.logs.append(
                 LogLine(self.clock(), level, storable(message)[:LONGEST_LOG_LINE], _storable_fields(fields) if fields else fields)
             )
-        elif len(self.logs) == MOST_LOG_LINES:
-            self.logs.append(LogLine(self.clock(), "warning", f"more than {MOST_LOG_LINES:,} lines: the rest is not kept", {}))
+        elif len(extras.logs) == MOST_LOG_LINES:
+            extras.logs.append(LogLine(self.clock(), "warning", f"more than {MOST_LOG_LINES:,} lines: the rest is not kept", {}))
 
 
 def storable(text: str) -> str:

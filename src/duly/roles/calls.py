@@ -13,28 +13,41 @@ from duly.ports.handlers import Attempt
 from duly.roles.plans import Plan
 
 
+class Stopping:
+    """What a call is watched for, and how far its stop has come. Times are boottime: a step of the clock must not end anybody."""
+
+    __slots__ = ("beats", "heard_at", "is_asked", "is_ended", "kill_at", "kills", "note", "why")
+
+    def __init__(self) -> None:
+        self.heard_at: Micros | None = None
+        self.beats = 0
+        # Whether it was asked to stop, why a limit did it, when asking ends, whether it has, and what came of it.
+        self.is_asked = False
+        self.why: str | None = None
+        self.kill_at: Micros | None = None
+        self.is_ended = False
+        self.note: str | None = None
+        # Members of a batch that were asked to stop while the others go on.
+        self.kills: dict[ExecutionId, Micros] = {}
+
+
 class Running:
-    """One call of a handler: with one attempt, or with those of a batch. Times are boottime: a step of the clock must not end it.
+    """One call of a handler: with one attempt, or with those of a batch. `limit` is boottime; most calls never need a `stopping`."""
 
-    What few calls ever need has its default in the class: a short handler pays for four fields.
-    """
-
-    heard_at: Micros | None = None
-    beats = 0
-    # Whether it was asked to stop, why a limit did it, when asking ends, whether it has, and what came of it.
-    is_asked = False
-    why: str | None = None
-    kill_at: Micros | None = None
-    is_ended = False
-    note: str | None = None
-    # Members of a batch that were asked to stop while the others go on.
-    kills: dict[ExecutionId, Micros] | None = None
+    __slots__ = ("attempts", "limit", "plan", "stopping", "task")
 
     def __init__(self, attempts: tuple[Attempt, ...], plan: Plan, task: asyncio.Task[None], limit: Micros | None) -> None:
         self.attempts = attempts
         self.plan = plan
         self.task = task
         self.limit = limit
+        self.stopping: Stopping | None = None
+
+    def watched(self) -> Stopping:
+        """Its `stopping`, made when it is first needed."""
+        if self.stopping is None:
+            self.stopping = Stopping()
+        return self.stopping
 
 
 def one_each(results: Any, count: int) -> Sequence[Any]:

@@ -81,7 +81,7 @@ class Endings:
             granted_at=attempt.started_at,
             attempt=attempt.attempt,
             failures=attempt.failures,
-            losses=attempt.losses,
+            losses=attempt.extras.losses,
             cancelled=asked_to_stop,
             job_id=version.job_id,
             job_version=version.number,

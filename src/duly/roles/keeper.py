@@ -37,9 +37,7 @@ class CheckpointKeeper:
         return await self._checkpoints.saved(ids)
 
     async def _keep(self, attempt: Attempt, data: str) -> None:
-        if attempt.kept is None:
-            attempt.kept = Kept()
-        kept = attempt.kept
+        kept = attempt.extras.kept = attempt.kept or Kept()
         async with kept.writing:
             number = kept.number + 1
             if not await self._save(attempt, number, data):

@@ -53,9 +53,10 @@ class LogPump:
         taken: list[tuple[Attempt, int]] = []
         for attempt in speaking:
             # A thread may append while we read: what is past our count waits for the next time.
-            count = 0 if attempt.logs is None else len(attempt.logs)
-            if attempt.logs is not None and count > attempt.logs_sent:
-                lines += [(attempt.fence, attempt.id, attempt.attempt, line) for line in attempt.logs[attempt.logs_sent : count]]
+            logs, sent = attempt.logs, attempt.extras.logs_sent
+            count = len(logs)
+            if count > sent:
+                lines += [(attempt.fence, attempt.id, attempt.attempt, line) for line in logs[sent:count]]
                 taken.append((attempt, count))
         try:
             for start in range(0, len(lines), MOST_LINES):
@@ -66,11 +67,11 @@ class LogPump:
             # A line that cannot be kept must never hold up a result.
             log.exception("%d log lines could not be kept", len(lines))
         for attempt, count in taken:
-            attempt.logs_sent = count
+            attempt.extras.logs_sent = count
 
     async def _send_progress(self, worker: WorkerId, speaking: Sequence[Attempt]) -> None:
         """Only the latest of each: what was told in between is of no use to anybody."""
-        told = [(attempt, progress) for attempt in speaking if (progress := attempt.progress) is not None]
+        told = [(attempt, progress) for attempt in speaking if (progress := attempt.extras.progress) is not None]
         if not told:
             return
         try:
@@ -81,5 +82,5 @@ class LogPump:
         except Exception:
             log.exception("the progress of %d attempts could not be kept", len(told))
         for attempt, progress in told:
-            if attempt.progress is progress:
-                attempt.progress = None
+            if attempt.extras.progress is progress:
+                attempt.extras.progress = None

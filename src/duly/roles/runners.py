@@ -27,7 +27,7 @@ from duly.domain.lifecycle import Outcome, State
 from duly.ports.clock import Clock, Entropy
 from duly.ports.endings import Failure
 from duly.ports.handlers import Attempt
-from duly.roles.calls import Running, one_each
+from duly.roles.calls import Running, Stopping, one_each
 from duly.roles.endings import Endings, all_together
 from duly.roles.heartbeat import Heartbeat
 from duly.roles.log_pump import LogPump
@@ -88,7 +88,7 @@ class Runners:
         found: list[Attempt] = []
         for id, running in self.running.items():
             for attempt in running.attempts:
-                if attempt.id == id and (attempt.logs is not None or attempt.progress is not None):
+                if attempt.id == id and not attempt.is_plain:
                     found.append(attempt)
         return found
 
@@ -170,7 +170,11 @@ class Runners:
         try:
             if attempt.payload is None and plan.payload is not None:
                 attempt.payload = msgspec.json.decode(plan.payload)
-            self._end_returned(attempt, plan, await plan.run(attempt))
+            result = await plan.run(attempt)
+            if attempt.stop is not None:
+                self._end_returned(attempt, plan, result)
+            else:
+                self._end_succeeded(attempt, plan, result)
         except asyncio.CancelledError:
             if attempt.stop is None and me.cancelling():
                 raise
@@ -250,7 +254,10 @@ class Runners:
         if attempt.stop is not None and attempt.stop is not Outcome.RELEASED:
             # It was asked to stop and came to its end: that is the stop, whatever it returns.
             self._end_stopped(attempt, plan)
-            return
+        else:
+            self._end_succeeded(attempt, plan, result)
+
+    def _end_succeeded(self, attempt: Attempt, plan: Plan, result: Any) -> None:
         encoded = None if result is None else _encode(result).decode()
         if encoded is not None and len(encoded) > LARGEST_RESULT:
             told = f"the result has {len(encoded):,} characters; at most {LARGEST_RESULT:,} are kept"
@@ -282,16 +289,18 @@ class Runners:
         # A lost lease is not reported: nothing we say about it counts any more.
         if attempt.stop is not Outcome.WORKER_LOST:
             call = self.running.get(attempt.id)
-            why, note = (None, None) if call is None else (call.why, call.note)
+            stopping = None if call is None else call.stopping
+            why, note = (None, None) if stopping is None else (stopping.why, stopping.note)
             self._end(attempt, self._endings.stopped(attempt, plan, why, note))
 
     def _end(self, attempt: Attempt, report: Finished) -> None:
-        if attempt.over:
-            return
-        if attempt.logs is not None or attempt.progress is not None:
+        if not attempt.is_plain:
+            if attempt.over:
+                return
             self._logs.ended(attempt)
         self.done.append(report)
-        self._wake.set()
+        if not self._wake.is_set():
+            self._wake.set()
 
     # ------------------------------------------------------------ stopping
 
@@ -305,23 +314,23 @@ class Runners:
                 self._look_at_limits(call, now)
             if stops:
                 self._look_at_cancels(call, stops, now)
-            if call.kill_at is not None and call.kill_at <= now:
-                self._end_for_good(call, now)
+            if call.stopping is not None and call.stopping.kill_at is not None and call.stopping.kill_at <= now:
+                self._end_for_good(call, call.stopping, now)
 
     def _look_at_limits(self, call: Running, now: Micros) -> None:
-        plan, silence = call.plan, call.plan.heartbeat_timeout
+        plan, silence, watched = call.plan, call.plan.heartbeat_timeout, call.watched()
         if silence is not None:
-            beats = sum(attempt.beats for attempt in call.attempts)
-            if call.heard_at is None or beats != call.beats:
-                call.heard_at, call.beats = now, beats
+            beats = sum(attempt.extras.beats for attempt in call.attempts)
+            if watched.heard_at is None or beats != watched.beats:
+                watched.heard_at, watched.beats = now, beats
         if all(attempt.stop is not None for attempt in call.attempts):
             return
         if call.limit is not None and call.limit <= now:
             # Past the time for all attempts together, that is what it died of, whatever its own limit was.
             spent = plan.execution_timeout is not None and call.attempts[0].due_at + plan.execution_timeout <= self._clock.now()
-            call.why = all_together(plan.execution_timeout or 0) if spent else f"ran longer than {(plan.timeout or 0) / SECOND:g} s"
-        elif silence is not None and call.heard_at is not None and call.heard_at + silence <= now:
-            call.why = f"no heartbeat for {silence / SECOND:g} s"
+            watched.why = all_together(plan.execution_timeout or 0) if spent else f"ran longer than {(plan.timeout or 0) / SECOND:g} s"
+        elif silence is not None and watched.heard_at is not None and watched.heard_at + silence <= now:
+            watched.why = f"no heartbeat for {silence / SECOND:g} s"
         else:
             return
         self._ask(call, Outcome.TIMED_OUT, now + plan.stop_grace)
@@ -330,32 +339,32 @@ class Runners:
         for attempt in call.attempts:
             if attempt.id not in stops or attempt.over or attempt.stop not in (None, Outcome.CANCELLED):
                 continue
-            kill_at = stops[attempt.id]
+            watched, kill_at = call.watched(), stops[attempt.id]
             # From the store's time to boottime, once: an hour's step of the clock must not kill anybody.
-            known = call.kill_at if len(call.attempts) == 1 else (call.kills or {}).get(attempt.id)
+            known = watched.kill_at if len(call.attempts) == 1 else watched.kills.get(attempt.id)
             kill = known if known is not None or kill_at is None else now + max(kill_at - self._clock.now(), 0)
             if len(call.attempts) > 1:
                 self._look_at_member(call, attempt, kill, now)
             elif attempt.stop is None:
                 self._ask(call, Outcome.CANCELLED, kill)
-            elif not call.is_ended:
-                call.kill_at = kill
+            elif not watched.is_ended:
+                watched.kill_at = kill
 
     def _look_at_member(self, call: Running, attempt: Attempt, kill: Micros | None, now: Micros) -> None:
         """A member of a batch is told; the call is cancelled when nobody is left in it who may go on."""
         attempt.cancelled, attempt.stop = True, Outcome.CANCELLED
-        call.kills = call.kills or {}
+        watched = call.watched()
         if kill is not None:
-            call.kills[attempt.id] = kill
+            watched.kills[attempt.id] = kill
         rest = [mate for mate in call.attempts if mate.stop is None]
-        if not rest and not call.is_asked:
-            self._ask(call, Outcome.CANCELLED, max(call.kills.values(), default=None))
-        elif not rest and not call.is_ended:
-            call.kill_at = call.kill_at or max(call.kills.values(), default=None)
+        if not rest and not watched.is_asked:
+            self._ask(call, Outcome.CANCELLED, max(watched.kills.values(), default=None))
+        elif not rest and not watched.is_ended:
+            watched.kill_at = watched.kill_at or max(watched.kills.values(), default=None)
         elif rest and kill is not None and kill <= now:
             # The call goes on for the others; this member's part in it ends here.
             self._end_stopped(attempt, call.plan)
-            attempt.over = True
+            attempt.extras.over = True
             del self.running[attempt.id]
             self._mates -= 1
 
@@ -364,23 +373,24 @@ class Runners:
             attempt.cancelled = True
             if attempt.stop is None:
                 attempt.stop = outcome
-        call.kill_at = kill_at
-        call.is_asked = True
+        watched = call.watched()
+        watched.kill_at = kill_at
+        watched.is_asked = True
         call.task.cancel()
 
-    def _end_for_good(self, call: Running, now: Micros) -> None:
-        if not call.is_ended:
-            call.is_ended = True
-            call.note = "it did not stop when it was asked and was ended"
-            call.kill_at = now + LAST_WORDS
+    def _end_for_good(self, call: Running, stopping: Stopping, now: Micros) -> None:
+        if not stopping.is_ended:
+            stopping.is_ended = True
+            stopping.note = "it did not stop when it was asked and was ended"
+            stopping.kill_at = now + LAST_WORDS
             call.task.cancel()
             return
-        call.note = "it did not stop when it was asked and was left behind"
+        stopping.note = "it did not stop when it was asked and was left behind"
         log.warning("a handler of %s does not stop and is left behind", call.plan.version.spec.name)
         for attempt in call.attempts:
             if not attempt.over:
                 self._end_stopped(attempt, call.plan)
-                attempt.over = True
+                attempt.extras.over = True
         self._forget_call(call)
         self._tasks.discard(call.task)
         self.left_behind += 1
@@ -412,10 +422,10 @@ class Runners:
         for call in list(dict.fromkeys(self.running.values())):
             if any(attempt.stop is None for attempt in call.attempts):
                 self._ask(call, outcome, now + min(call.plan.stop_grace, SHORT_GRACE))
-            elif not call.is_ended:
+            elif not (watched := call.watched()).is_ended:
                 # It was asked before; now nobody has the time to wait for the rest of its grace.
                 soon = now + SHORT_GRACE
-                call.kill_at = soon if call.kill_at is None else min(call.kill_at, soon)
+                watched.kill_at = soon if watched.kill_at is None else min(watched.kill_at, soon)
             if outcome is Outcome.WORKER_LOST:
                 for attempt in call.attempts:
                     attempt.stop = outcome

@@ -273,9 +273,9 @@ class Worker:
         saved = await self._keeper.saved([attempt.id for attempt, _ in again])
         for attempt, plan in again:
             if (last := saved.get(attempt.id)) is not None and last.number:
-                attempt.kept = Kept(last.number, last.checkpoint)
+                attempt.extras.kept = Kept(last.number, last.checkpoint)
             if plan.may_die:
-                attempt.losses = await self._outcomes.losses(attempt.id)
+                attempt.extras.losses = await self._outcomes.losses(attempt.id)
 
     # ------------------------------------------------------------ reporting
 

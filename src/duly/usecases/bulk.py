@@ -19,13 +19,12 @@ from duly.domain.ids import ExecutionId, JobId, batch_text, execution_text, new_
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import Job
 from duly.domain.lifecycle import JobState, State, Trigger, is_final
-from duly.domain.shards import shard_of
 from duly.domain.spacing import spaced
 from duly.ports.clock import Clock, Entropy
 from duly.ports.letters import Batch, Letters, Settling
 from duly.ports.store import Cancels
 from duly.ports.transport import Transport
-from duly.usecases.executions import Executions, Wanted, new_execution
+from duly.usecases.executions import Executions, Wanted, headers
 from duly.usecases.jobs import Jobs
 
 PAGE = 1000
@@ -234,7 +233,7 @@ class Bulk:
             payload = candidate.payload if work.payload is None else work.payload
             wanted = Wanted(payload=payload, run_at=max(run_at, now), trigger=Trigger.REPLAY, batch=work.batch)
             try:
-                new = new_execution(id, job, shard_of(job.id), wanted, now)
+                new = headers(job, [wanted], now, self._entropy)[0]._replace(id=id)
             except Invalid:
                 # The job's present limits cannot be counted by what this one carries.
                 continue

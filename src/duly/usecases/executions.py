@@ -159,10 +159,10 @@ class Executions:
 def headers(job: Job, wanted: Sequence[Wanted], now: Instant, entropy: Entropy) -> list[NewExecution]:
     """The headers of what is wanted, with ids in order."""
     shard = shard_of(job.id)
-    return [new_execution(id, job, shard, want, now) for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True)]
+    return [_header(id, job, shard, want, now) for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True)]
 
 
-def new_execution(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant) -> NewExecution:
+def _header(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant) -> NewExecution:
     """The header of an execution that somebody wants, of the job's present version, with the gates it passes and the key it needs."""
     version, spec = job.version, job.version.spec
     due_at = want.run_at if want.run_at is not None else now + (want.delay or 0)

@@ -105,9 +105,9 @@ def execution_of(row: Row) -> Execution:
         skip=None if skip is None else SkipReason(skip),
         scheduled_at=row["scheduled_at"],
         batch=None if row["batch"] is None else as_uuid(row["batch"]),
-        saved=None if row["saved_number"] is None else Saved(row["saved_number"], None, row["progress"], row["saved_at"]),
         replayed_as=None if row["replayed_as"] is None else as_uuid(row["replayed_as"]),
-        discarded_at=row["settled_at"] if row["settled_how"] == Settling.DISCARDED else None,
+        discarded_at=row["dealt_with_at"] if row["settled_how"] == Settling.DISCARDED else None,
+        saved=None if row["saved_number"] is None else Saved(row["saved_number"], None, row["progress"], row["saved_at"]),
     )
 
 

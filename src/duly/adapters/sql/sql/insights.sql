@@ -3,7 +3,7 @@
 
 -- name: execution
 SELECT s.*, j.name AS job_name, v.max_attempts, v.definition ->> 'payload' AS own_payload,
-       k.number AS saved_number, k.saved_at, k.progress, d.how AS settled_how, d.settled_at, d.replay AS replayed_as
+       k.number AS saved_number, k.saved_at, k.progress, d.how AS settled_how, d.settled_at AS dealt_with_at, d.replay AS replayed_as
 FROM execution_state s
 JOIN jobs j ON j.id = s.job_id
 JOIN job_versions v ON v.id = s.job_version
@@ -13,7 +13,7 @@ WHERE s.id = :id AND s.tenant = :tenant;
 
 -- name: executions_of_tenant
 SELECT s.*, j.name AS job_name, v.max_attempts, v.definition ->> 'payload' AS own_payload,
-       k.number AS saved_number, k.saved_at, k.progress, d.how AS settled_how, d.settled_at, d.replay AS replayed_as
+       k.number AS saved_number, k.saved_at, k.progress, d.how AS settled_how, d.settled_at AS dealt_with_at, d.replay AS replayed_as
 FROM execution_state s
 JOIN jobs j ON j.id = s.job_id
 JOIN job_versions v ON v.id = s.job_version
@@ -25,7 +25,7 @@ LIMIT :quota;
 
 -- name: executions_of_job
 SELECT s.*, j.name AS job_name, v.max_attempts, v.definition ->> 'payload' AS own_payload,
-       k.number AS saved_number, k.saved_at, k.progress, d.how AS settled_how, d.settled_at, d.replay AS replayed_as
+       k.number AS saved_number, k.saved_at, k.progress, d.how AS settled_how, d.settled_at AS dealt_with_at, d.replay AS replayed_as
 FROM execution_state s
 JOIN jobs j ON j.id = s.job_id
 JOIN job_versions v ON v.id = s.job_version
