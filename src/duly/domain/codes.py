@@ -73,6 +73,18 @@ _ALL = (
         "The problem names the argument. The handler's signature in the code says what it takes.",
     ),
     Code("DULY-E118", 422, "The declaration is wrong", "The message names the job and what to change in its decorator."),
+    Code(
+        "DULY-E131",
+        422,
+        "Malformed recurrence rule",
+        "A rule is KEY=VALUE parts with ; between them, such as FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9; the problem names the part.",
+    ),
+    Code(
+        "DULY-E132",
+        422,
+        "Malformed calendar",
+        "The problem names the entry. Holidays are dates, windows have a start and a later end, weekly times are such as 02:00.",
+    ),
     Code("DULY-E201", 404, "No such route", "See /v1/openapi.json for what there is."),
     Code("DULY-E202", 405, "Method not allowed", "The Allow header names the methods of this route."),
     Code("DULY-E204", 404, "No such job", "It does not exist in this key's tenant. `duly job list` shows those that do."),
