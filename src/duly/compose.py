@@ -45,6 +45,7 @@ from duly.roles.timekeeper import Timekeeper
 from duly.roles.worker import WorkerSettings
 from duly.sdk import app as sdk
 from duly.usecases.access import Access, ensure_admin_key, is_key_shaped
+from duly.usecases.calendars import Calendars
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
@@ -67,6 +68,7 @@ class Node:
     jobs: Jobs
     executions: Executions
     fleet: Fleet
+    calendars: Calendars
     migrated: list[Migration] = field(default_factory=list)
 
     async def close(self) -> None:
@@ -93,7 +95,18 @@ async def open_node(settings: config.Settings, *, migrate: bool = True) -> Node:
     transport = _transport(engine)
     jobs = Jobs(store.definitions, clock, system_entropy, transport)
     executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, system_entropy, transport)
-    return Node(settings, engine, store, clock, transport, jobs, executions, Fleet(store.insights, clock), migrated)
+    return Node(
+        settings,
+        engine,
+        store,
+        clock,
+        transport,
+        jobs,
+        executions,
+        Fleet(store.insights, clock),
+        Calendars(store.calendars, clock, transport),
+        migrated,
+    )
 
 
 def _transport(engine: Engine) -> Transport:
@@ -155,7 +168,9 @@ class Service:
         from duly.http.services import Services
 
         node = self.node
-        services = Services(node.jobs, node.executions, node.fleet, Access(node.store.keys, node.clock), node.clock, node.store.health.ping)
+        services = Services(
+            node.jobs, node.executions, node.fleet, Access(node.store.keys, node.clock), node.clock, node.store.health.ping, node.calendars
+        )
         server = ApiServer(create_api(services), host=node.settings.host, port=node.settings.port)
         ended = asyncio.Event()
         serving = asyncio.create_task(server.serve_until(ended))
@@ -343,7 +358,7 @@ async def _publish(app: sdk.App, node: Node) -> None:
 
 def _connection(node: Node) -> sdk.Connection:
     actor = Actor(DEFAULT_TENANT_NUMBER, DEFAULT_TENANT, Role.ADMIN, "code")
-    return sdk.Connection(node.jobs, node.executions, actor, node.clock, system_entropy, node.close, node.engine.abandon)
+    return sdk.Connection(node.jobs, node.executions, actor, node.clock, system_entropy, node.close, node.engine.abandon, node.calendars)
 
 
 class App(sdk.App):

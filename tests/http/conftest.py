@@ -22,6 +22,7 @@ from duly.http.app import Api, Services, create_api
 from duly.ports.store import KeyRow, Store, WorkerAbout
 from duly.usecases import access as keys
 from duly.usecases.access import Access
+from duly.usecases.calendars import Calendars
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
@@ -166,6 +167,7 @@ async def bench() -> AsyncIterator[Bench]:
         access=Access(store.keys, clock),
         clock=clock,
         ready=ready,
+        calendars=Calendars(store.calendars, clock, hints),
         version="1.2.3",
     )
     yield Bench(create_api(services, sleep=sleep, entropy=entropy), services, store, clock, hints, slept, is_away)

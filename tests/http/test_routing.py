@@ -17,7 +17,7 @@ TABLE = route_table()
 ROUTES = list(TABLE.routes)
 CLOSED = [declared for declared in ROUTES if declared.role is not None]
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY"]
-IDS = {"{jobId}": "job_" + "0" * 32, "{executionId}": "run_" + "0" * 32}
+IDS = {"{name}": "no-such", "{jobId}": "job_" + "0" * 32, "{executionId}": "run_" + "0" * 32}
 
 
 def named(declared: Route) -> str:

@@ -103,12 +103,17 @@ class Calendar:
         return hash((self.name, self.version, len(self.holidays), len(self.windows)))
 
 
+def parse_calendar_name(text: str) -> str:
+    """The name of a calendar; raises Invalid for anything else."""
+    if not CALENDAR_NAME.match(text):
+        hint = "1 to 64 letters, digits and . _ -, starting with a letter or digit."
+        raise Invalid("DULY-E114", f"{text[:40]!r} is not the name of a calendar.", field="name", hint=hint)
+    return text
+
+
 def check_calendar(calendar: Calendar) -> None:
     """Refuse what cannot be a calendar. Raises Invalid that names the field."""
-    if not CALENDAR_NAME.match(calendar.name):
-        raise Invalid(
-            "DULY-E114", f"{calendar.name[:40]!r} is not the name of a calendar.", field="name", hint="1 to 64 letters, digits and . _ -"
-        )
+    parse_calendar_name(calendar.name)
     if calendar.zone is not None:
         load_zone(calendar.zone)
     if calendar.business_days is not None and not calendar.business_days:

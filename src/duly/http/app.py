@@ -12,7 +12,7 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from duly.domain.errors import DulyError, Invalid
-from duly.http import auth, executions, fleet, health, jobs, schedules
+from duly.http import auth, calendars, executions, fleet, health, jobs, schedules
 from duly.http.limits import ClientGone
 from duly.http.openapi import openapi_route
 from duly.http.problems import MEDIA_TYPE, Headers, fault, problem_of
@@ -54,7 +54,7 @@ _encoder = msgspec.json.Encoder()
 
 def route_table() -> Table:
     """Every route there is."""
-    declared = [*health.ROUTES, *jobs.ROUTES, *executions.ROUTES, *schedules.ROUTES, *fleet.ROUTES]
+    declared = [*health.ROUTES, *jobs.ROUTES, *executions.ROUTES, *schedules.ROUTES, *calendars.ROUTES, *fleet.ROUTES]
     return Table([*declared, openapi_route(declared)])
 
 

@@ -3,7 +3,7 @@
     @route("GET", "/v1/jobs/{jobId}", role=Role.VIEWER, answer=JobDetailView, problems=("DULY-E204",))
     async def show_job(call: Call, job_id: JobId) -> Reply: ...
 
-The signature says what a route takes: `job_id` and `execution_id` come from the path, `query`
+The signature says what a route takes: `job_id`, `execution_id` and `name` come from the path, `query`
 and `body` are msgspec structs. Matching is exact and on the raw bytes of the path: nothing is
 decoded, normalised, redirected or case-folded, so there is one spelling of every path. Whoever
 is not in PUBLIC needs a key, whether the path exists or not.
@@ -25,6 +25,7 @@ import msgspec
 from starlette.types import Receive
 
 from duly.domain.access import Actor, Role
+from duly.domain.calendars import parse_calendar_name
 from duly.domain.errors import Forbidden, Invalid, NotFound
 from duly.domain.ids import parse_execution_id, parse_job_id
 from duly.domain.instants import HOUR
@@ -37,9 +38,10 @@ from duly.wire.shapes import LARGEST_OBJECT
 PUBLIC = frozenset({"/healthz", "/readyz", "/version"})
 KEEP_IDEMPOTENCY_KEYS = 24 * HOUR
 
-_PATH_IDS: dict[str, tuple[str, Callable[[str], UUID]]] = {
+_PATH_IDS: dict[str, tuple[str, Callable[[str], UUID | str]]] = {
     "{jobId}": ("job_id", parse_job_id),
     "{executionId}": ("execution_id", parse_execution_id),
+    "{name}": ("name", parse_calendar_name),
 }
 _SEGMENT = re.compile(rb"[A-Za-z0-9_~-][A-Za-z0-9_.~:@!$&'()*+,=-]*")
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
@@ -109,7 +111,7 @@ class Route:
     examples: Mapping[str, Any]
     streams: bool
     decoder: msgspec.json.Decoder[Any] | None
-    path_id: Callable[[str], UUID] | None
+    path_id: Callable[[str], UUID | str] | None
     integers: frozenset[str] = frozenset()
 
     @property

@@ -8,6 +8,7 @@ from importlib import metadata
 
 from duly.ports.clock import Clock
 from duly.usecases.access import Access
+from duly.usecases.calendars import Calendars
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
@@ -31,4 +32,5 @@ class Services:
     access: Access
     clock: Clock
     ready: Callable[[], Awaitable[None]]
+    calendars: Calendars
     version: str = field(default_factory=installed_version)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Protocol
 
 from duly.domain.access import DEFAULT_TENANT
+from duly.domain.calendars import Calendar
 from duly.domain.decide import Firing
 from duly.domain.execution import (
     Attempt,
@@ -68,6 +70,24 @@ class JobFilter:
     pool: str | None = None
     before: JobId | None = None
     limit: int = 50
+    # When it is asked: a pause with an end is over by itself.
+    now: Instant = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarRow:
+    """A calendar as the store has it."""
+
+    calendar: Calendar
+    updated_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A job's new version when one of its calendars has changed, and the fire it waits for; None: it has none any more."""
+
+    spec: JobSpec
+    next_fire_at: Instant | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +107,8 @@ class Definitions(Protocol):
     async def create_jobs(self, creations: Sequence[tuple[Sequence[NewJob], Idempotency | None]], now: Instant) -> list[list[Job]]:
         """Create all or none, in one transaction. With an idempotency key that was used before for the same body: the jobs of then.
 
-        Raises Conflict for a name that a live job of the tenant has (DULY-E208), and for a key used with another body (DULY-E207).
+        Raises Conflict for a name that a live job of the tenant has (DULY-E208), for a key used with another body (DULY-E207),
+        and when a calendar is not any more as the job has it written out (DULY-E209).
         """
 
     async def job(self, tenant: int, id: JobId) -> Job | None:
@@ -104,6 +125,7 @@ class Definitions(Protocol):
     ) -> bool:
         """Give the job a new current version; its schedule keeps its next fire unless it is rescheduled. A paused job stays paused.
 
+        A pause with an end is kept: the next fire is not before that end. So is a skip, if the new version fires then at all.
         False when `expected` is not the current version number (somebody was faster). Raises as `create_jobs` for a taken name.
         """
 
@@ -116,14 +138,55 @@ class Definitions(Protocol):
         reason: str | None,
         now: Instant,
         expected: int | None = None,
+        *,
+        by: str | None = None,
+        until: Instant | None = None,
     ) -> bool:
         """Pause, resume (with the next fire to wait for) or cancel. After it, a paused or cancelled job makes no fire later than now.
 
+        A pause with an end (`until`) needs nobody to end it: the job waits, active, for the given fire past that end.
         False when the job is not there, is cancelled already, or has another version number than `expected`: read it again.
         """
 
+    async def skip(self, tenant: int, id: JobId, at: Instant | None, by: str, expected: int) -> SkipAnswer:
+        """Ask to skip the fire at `at`, or with None to skip none. Nothing is written unless the answer is DONE."""
+
+    async def calendars_named(self, tenant: int, names: Sequence[str]) -> dict[str, Calendar]:
+        """Those of these calendars that there are, by name."""
+
     async def versions(self, numbers: Sequence[int]) -> dict[int, JobVersion]:
         """Versions by their numbers; one that this release cannot read is left out. They never change, so callers keep them."""
+
+
+class SkipAnswer(Enum):
+    """What came of asking to skip a fire."""
+
+    DONE = "done"
+    CHANGED = "changed"  # the job has another version by now: read it again
+    PAST = "past"  # the schedule has moved past that time
+    ANOTHER = "another"  # another fire is to be skipped already
+
+
+class Calendars(Protocol):
+    """Named calendars of a tenant. Jobs carry them written out, so a change of one is a change of each job that names it."""
+
+    async def calendars(self, tenant: int) -> list[CalendarRow]:
+        """All of them, by name."""
+
+    async def calendar(self, tenant: int, name: str) -> CalendarRow | None:
+        """One of them."""
+
+    async def put_calendar(
+        self, tenant: int, calendar: Calendar, expected: int | None, rewrite: Callable[[Job, Calendar], Rewritten], now: Instant
+    ) -> list[Job] | None:
+        """Make it so, and give every job that names it and may still fire a new version: all in one transaction, or nothing.
+
+        Answers the jobs as they were. What is as it was already changes nothing. None when `expected` is not its version
+        (0: there is none yet). Whatever `rewrite` raises is raised.
+        """
+
+    async def delete_calendar(self, tenant: int, name: str) -> list[str] | None:
+        """Forget it. Answers the names of the jobs that still use it: then nothing was done. None when there is none."""
 
 
 class Intake(Protocol):
@@ -347,8 +410,8 @@ class Insights(Protocol):
     async def standing_counts(self, tenant: int) -> dict[State, int]:
         """How many executions stand in each state."""
 
-    async def job_counts(self, tenant: int) -> dict[JobState, int]:
-        """How many jobs are in each state."""
+    async def job_counts(self, tenant: int, now: Instant) -> dict[JobState, int]:
+        """How many jobs are in each state; a pause with an end is over by itself."""
 
     async def ready_by_pool(self) -> list[tuple[str, int, int | None]]:
         """(pool, ready executions, smallest rank) of pools that have ready work."""
@@ -425,3 +488,4 @@ class Store:
     retention: Retention
     keys: Keys
     health: Health
+    calendars: Calendars

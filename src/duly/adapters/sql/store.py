@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import unquote, urlsplit
 
+from duly.adapters.sql.calendars import SqlCalendars
 from duly.adapters.sql.definitions import SqlDefinitions, SqlKeys
 from duly.adapters.sql.engine import Engine
 from duly.adapters.sql.engine_sqlite import SqliteEngine
@@ -80,6 +81,7 @@ def store_on(engine: Engine) -> Store:
             retention=SqliteRetention(engine),
             keys=SqlKeys(engine),
             health=SqlHealth(engine),
+            calendars=SqlCalendars(engine),
         )
     from duly.adapters.sql.engine_postgres import PostgresEngine
     from duly.adapters.sql.postgres.definitions import create_in_bulk
@@ -102,4 +104,5 @@ def store_on(engine: Engine) -> Store:
         retention=PostgresRetention(engine),
         keys=SqlKeys(engine),
         health=SqlHealth(engine),
+        calendars=SqlCalendars(engine),
     )
