@@ -6,7 +6,7 @@ from duly.domain.access import Role
 from duly.http.etags import IF_MATCH, etag, expected_version
 from duly.http.limits import LARGEST_BATCH
 from duly.http.routing import Call, Reply, route
-from duly.ports.store import CalendarRow
+from duly.ports.calendars import CalendarRow
 from duly.wire.calendars import CalendarShape, CalendarView, ImportShape, ImportView, calendar_of, calendar_view
 from duly.wire.shapes import Page
 

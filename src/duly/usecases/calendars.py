@@ -13,9 +13,9 @@ from duly.domain.ics import read_ics
 from duly.domain.instants import Instant
 from duly.domain.job import Job, schedule_of
 from duly.domain.pauses import first_fire, past_pause
+from duly.ports.calendars import CalendarRow, Rewritten
+from duly.ports.calendars import Calendars as CalendarStore
 from duly.ports.clock import Clock
-from duly.ports.store import CalendarRow, Rewritten
-from duly.ports.store import Calendars as CalendarStore
 from duly.ports.transport import Transport
 
 TRIES = 5

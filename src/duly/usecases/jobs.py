@@ -18,8 +18,9 @@ from duly.domain.lifecycle import JobState
 from duly.domain.pauses import first_fire, past_pause
 from duly.domain.schedule import CalendarSchedule, Schedule, is_fire, next_fire, previous_fire
 from duly.domain.shards import shard_of
+from duly.ports.calendars import SkipAnswer
 from duly.ports.clock import Clock, Entropy
-from duly.ports.store import Definitions, Idempotency, JobFilter, NewJob, Reschedule, SkipAnswer
+from duly.ports.store import Definitions, Idempotency, JobFilter, NewJob, Reschedule
 from duly.ports.transport import Transport
 from duly.usecases.coalesce import Coalescer
 from duly.wire.jobs import JobShape, spec_of

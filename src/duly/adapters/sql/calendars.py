@@ -11,7 +11,7 @@ from duly.domain.calendars import Calendar
 from duly.domain.instants import Instant
 from duly.domain.job import Job, schedule_of
 from duly.domain.pauses import keeps_skip
-from duly.ports.store import CalendarRow, Rewritten
+from duly.ports.calendars import CalendarRow, Rewritten
 
 
 class SqlCalendars:

@@ -18,7 +18,8 @@ from duly.domain.job import Job, JobSpec, JobVersion, route_labels, schedule_of
 from duly.domain.lifecycle import JobState
 from duly.domain.pauses import keeps_skip, past_pause
 from duly.domain.shards import shard_of
-from duly.ports.store import Idempotency, JobFilter, KeyRow, NewJob, Reschedule, SkipAnswer
+from duly.ports.calendars import SkipAnswer
+from duly.ports.store import Idempotency, JobFilter, KeyRow, NewJob, Reschedule
 
 log = logging.getLogger("duly.store")
 

@@ -14,7 +14,8 @@ from duly.domain.execution import Attempt, Execution, LogLine, Lost
 from duly.domain.instants import Instant
 from duly.domain.job import Job, JobSpec, JobVersion
 from duly.domain.lifecycle import JobState, Outcome, SkipReason, State, Trigger
-from duly.ports.store import CalendarRow, KeyRow, WorkerAbout, WorkerRow
+from duly.ports.calendars import CalendarRow
+from duly.ports.store import KeyRow, WorkerAbout, WorkerRow
 
 # A schedule without a next fire waits for an instant beyond all time, so that one index serves every schedule.
 NEVER: Instant = 1 << 62
