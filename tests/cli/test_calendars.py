@@ -30,7 +30,9 @@ def test_a_calendar_is_set_shown_used_and_deleted(server: Running, tmp_path: Pat
     brought = server.duly("calendar", "import", "week", str(ics), "--json")
     shown = server.duly("calendar", "show", "week", "--json")
     again = server.duly("calendar", "set", "-", "--json", stdin=shown.out)
-    job = created(server, "on-weekdays", "--cron", "0 9 * * *", "--calendar", "week", "--on-excluded", "next_business_day", "--jitter", "30s")
+    job = created(
+        server, "on-weekdays", "--cron", "0 9 * * *", "--calendar", "week", "--on-excluded", "next_business_day", "--jitter", "30s"
+    )
     used = server.duly("calendar", "delete", "week")
     following = json.loads(server.duly("next", "on-weekdays", "-n", "8", "--json").out)
     cron = json.loads(server.duly("cron", "0 9 * * *", "--calendar", "week", "--after", "2026-12-24T12:00:00Z", "-n", "1", "--json").out)
@@ -107,7 +109,10 @@ def test_a_job_fires_by_a_rule(server: Running) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("--rrule", "FREQ=MONTHLY;BYMONTHDAY=-1", "--start", "2026-01-01T09:00:00Z", "--after", "2026-02-01T00:00:00Z"), "2026-02-28T09:00:00Z"),
+        (
+            ("--rrule", "FREQ=MONTHLY;BYMONTHDAY=-1", "--start", "2026-01-01T09:00:00Z", "--after", "2026-02-01T00:00:00Z"),
+            "2026-02-28T09:00:00Z",
+        ),
         (("0 9 * * *", "--after", "2026-02-01T00:00:00Z", "--jitter", "1h"), "2026-02-01T09:00:00Z"),
     ],
 )

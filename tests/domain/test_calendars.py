@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from time import perf_counter
+from time import process_time
 
 import msgspec
 import pytest
@@ -273,21 +273,21 @@ IN_THE_WINDOW = CalendarSchedule(
     [ALWAYS_SUNDAY, IN_THE_WINDOW, CalendarSchedule(IN_THE_WINDOW.base, IN_THE_WINDOW.calendars, OnExcluded.NEXT_BUSINESS_DAY)],
 )
 def test_what_can_never_fire_is_found_out_soon(schedule: Schedule) -> None:
-    began = perf_counter()
+    began = process_time()
 
     assert next_fire(schedule, at("2026-01-01T00:00:00Z")) is None
     assert previous_fire(schedule, at("2026-01-01T00:00:00Z")) is None
-    assert perf_counter() - began < 3
+    assert process_time() - began < 3
 
 
 def test_a_busy_schedule_leaps_over_a_long_window() -> None:
     closed = Calendar(name="c", version=1, windows=(Window(start=at("2026-01-01T00:00:00Z"), end=at("2030-01-01T00:00:00Z")),))
     schedule = CalendarSchedule(CronSchedule(parse_cron("* * * * * *", seconds=True)), (closed,))
-    began = perf_counter()
+    began = process_time()
 
     assert next_fire(schedule, at("2026-01-01T00:00:00Z")) == at("2030-01-01T00:00:00Z")
     assert previous_fire(schedule, at("2029-12-31T00:00:00Z")) == at("2025-12-31T23:59:59Z")
-    assert perf_counter() - began < 0.2
+    assert process_time() - began < 0.2
 
 
 def test_what_fires_all_day_is_not_moved() -> None:

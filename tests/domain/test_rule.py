@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime, timedelta
-from time import perf_counter
+from time import process_time
 
 import pytest
 from dateutil.rrule import rrulestr
@@ -185,13 +185,13 @@ def test_whatever_is_written_is_a_rule_or_refused(text: str, start: int) -> None
     ],
 )
 def test_a_rule_that_never_fires_is_refused_soon(text: str) -> None:
-    began = perf_counter()
+    began = process_time()
 
     with pytest.raises(Invalid) as refused:
         parse_rule(text, reading(START), "UTC")
 
     assert refused.value.code == "DULY-E102"
-    assert perf_counter() - began < 2
+    assert process_time() - began < 2
 
 
 @pytest.mark.parametrize(
@@ -200,12 +200,12 @@ def test_a_rule_that_never_fires_is_refused_soon(text: str) -> None:
 def test_a_rule_that_began_30_years_ago_answers_in_milliseconds(text: str) -> None:
     made = schedule(text, start="1996-01-01T00:00:00Z")
     next_fire(made, from_rfc3339("2020-01-01T00:00:00Z"))
-    began = perf_counter()
+    began = process_time()
 
     for day in range(100):
         next_fire(made, from_rfc3339("2026-06-01T00:00:00Z") + day * 86_400_000_000)
 
-    assert perf_counter() - began < 0.5
+    assert process_time() - began < 0.5
 
 
 def test_the_start_is_a_reading_of_the_zone_and_a_rule_keeps_it_through_the_clock_changes() -> None:

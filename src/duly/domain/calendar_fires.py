@@ -33,6 +33,8 @@ from duly.domain.zones import DAY_SECONDS, stretch_at
 MOST_CALENDARS = 8
 # So many excluded fires in a row, each in a stretch of its own, and a schedule is taken to never fire again.
 MOST_LEAPS = 5000
+# The same for days, when fires are moved: each has fires, and windows leave none of them.
+MOST_DAYS = 2000
 # A fire that is moved has a day of its own; what fires all day long is skipped instead.
 MOST_MOVED_A_DAY = 96
 
@@ -129,7 +131,7 @@ def _next_moved(schedule: CalendarSchedule, after: Instant) -> Instant | None:
     # The day before too: where the clocks go back over midnight, it comes round once more.
     day = local_day(schedule.zone, max(after, 0)) - 1
     found: Instant | None = None
-    for step in range(MOST_LEAPS):
+    for step in range(MOST_DAYS):
         fires = _fires_on(schedule, day)
         nth = bisect_right(fires, after)
         if nth < len(fires):
@@ -150,7 +152,7 @@ def _previous_moved(schedule: CalendarSchedule, before: Instant) -> Instant | No
     first_day = local_day(schedule.zone, max(before - LOOK_BACK, bounds(schedule.base)[0])) - LONGEST_RUN
     day = local_day(schedule.zone, before) + 1
     found: Instant | None = None
-    for step in range(MOST_LEAPS):
+    for step in range(MOST_DAYS):
         fires = _fires_on(schedule, day)
         nth = bisect_left(fires, before)
         if nth > 0:
