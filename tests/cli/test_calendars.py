@@ -60,7 +60,7 @@ def test_a_calendar_needs_a_name_and_a_file_that_is_one(server: Running, tmp_pat
 
     assert "DULY-E604" in nameless.err
     assert "DULY-E604" in missing.err
-    assert "DULY-E221" in unknown.err
+    assert "DULY-E251" in unknown.err
 
 
 def test_a_job_is_paused_until_a_time(server: Running) -> None:
@@ -94,7 +94,7 @@ def test_one_fire_is_skipped(server: Running) -> None:
     assert [fire["note"] for fire in following] == ["is skipped", None]
     assert back["skipAt"] is None
     assert that_one["skipAt"] == following[1]["at"]
-    assert "DULY-E133" in wrong.err
+    assert "DULY-E136" in wrong.err
     assert "2030-01-01T09:00:00Z" in wrong.err
 
 

@@ -161,7 +161,7 @@ def test_a_bad_rule_is_refused_with_a_way_out(text: str, about: str) -> None:
     with pytest.raises(Invalid) as refused:
         parse_rule(text, reading(START), "UTC")
 
-    assert (refused.value.code, refused.value.field) == ("DULY-E131", "schedule")
+    assert (refused.value.code, refused.value.field) == ("DULY-E134", "schedule")
     assert refused.value.hint
     assert about.lower() in str(refused.value).lower()
 

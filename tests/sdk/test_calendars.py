@@ -61,7 +61,7 @@ def test_a_wrong_calendar_is_refused_where_it_is_declared(app: App, options: dic
     with pytest.raises(Invalid) as refused:
         app.calendar("de", **options)
 
-    assert refused.value.code == "DULY-E132"
+    assert refused.value.code == "DULY-E135"
 
 
 def test_a_calendar_is_declared_once(app: App) -> None:

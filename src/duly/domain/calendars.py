@@ -24,7 +24,7 @@ from duly.domain.errors import Invalid
 from duly.domain.instants import LATEST, SECOND, Instant, to_rfc3339
 from duly.domain.zones import DAY_SECONDS, load_zone, stretch_at
 
-BAD_CALENDAR = "DULY-E132"
+BAD_CALENDAR = "DULY-E135"
 CALENDAR_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 MOST_HOLIDAYS = 2000
 MOST_WINDOWS = 1000

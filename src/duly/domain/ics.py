@@ -58,7 +58,7 @@ class _Unreadable(Exception):
 
 
 def read_ics(text: str, zone: str, now: Instant) -> IcsEntries:
-    """Read a file. Times without a zone are of `zone`. Raises Invalid (DULY-E132) for what is no iCalendar, or too much of it."""
+    """Read a file. Times without a zone are of `zone`. Raises Invalid (DULY-E135) for what is no iCalendar, or too much of it."""
     found = IcsEntries()
     for nth, event in enumerate(_events(text)):
         if nth >= MOST_EVENTS:

@@ -238,7 +238,7 @@ def _plain(timing: Timing, job_id: UUID) -> PlainSchedule | None:
         case JobType.RRULE:
             if timing.rule is None:
                 hint = 'For example "schedule": "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9".'
-                raise Invalid("DULY-E131", "an RRULE job needs a rule.", field="schedule", hint=hint)
+                raise Invalid("DULY-E134", "an RRULE job needs a rule.", field="schedule", hint=hint)
             load_zone(timing.zone)
             # A rule without a start counts from the first day of 1970, on the zone's own clock.
             begin = 0 if start is None else start // SECOND + offset_at(timing.zone, start // SECOND)

@@ -88,7 +88,7 @@ class Rule:
 def parse_rule(text: str, start: LocalSecond, zone: str) -> Rule:
     """Read a rule that begins at a reading of the zone's clock.
 
-    Raises Invalid: DULY-E131 when it is malformed or too frequent, DULY-E102 when it never fires.
+    Raises Invalid: DULY-E134 when it is malformed or too frequent, DULY-E102 when it never fires.
     """
     return _parse(text, start, zone)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from duly.domain.errors import Invalid
 
-BAD_RULE = "DULY-E131"
+BAD_RULE = "DULY-E134"
 LONGEST_RULE = 512
 MOST_FIRES_A_DAY = 96
 MOST_COUNT = 10_000
@@ -70,7 +70,7 @@ class Parts:
 
 
 def read_parts(text: str) -> Parts:
-    """Read a rule. Raises Invalid (DULY-E131) for anything that is malformed or that Duly does not fire."""
+    """Read a rule. Raises Invalid (DULY-E134) for anything that is malformed or that Duly does not fire."""
     if len(text) > LONGEST_RULE:
         raise refuse(f"the rule is {len(text)} characters long; at most {LONGEST_RULE} are allowed.", "Leave out what repeats the default.")
     given: dict[str, str] = {}

@@ -10,7 +10,7 @@ from duly.ports.calendars import CalendarRow
 from duly.wire.calendars import CalendarShape, CalendarView, ImportShape, ImportView, calendar_of, calendar_view
 from duly.wire.shapes import Page
 
-BAD_CALENDAR = ("DULY-E102", "DULY-E103", "DULY-E105", "DULY-E132", "DULY-E209")
+BAD_CALENDAR = ("DULY-E102", "DULY-E103", "DULY-E105", "DULY-E135", "DULY-E209")
 
 EXAMPLES = {
     "holidays": {
@@ -36,7 +36,7 @@ async def list_calendars(call: Call) -> Reply:
     "/v1/calendars/{name}",
     role=Role.VIEWER,
     answer=CalendarView,
-    problems=("DULY-E221",),
+    problems=("DULY-E251",),
     response_headers={"ETag": "The calendar's version, for If-Match."},
 )
 async def show_calendar(call: Call, name: str) -> Reply:
@@ -61,7 +61,7 @@ async def set_calendar(call: Call, name: str, body: CalendarShape) -> Reply:
     return Reply(_view(row), headers=[etag(row.calendar.version)])
 
 
-@route("DELETE", "/v1/calendars/{name}", role=Role.ADMIN, answer=CalendarView, problems=("DULY-E221", "DULY-E222"))
+@route("DELETE", "/v1/calendars/{name}", role=Role.ADMIN, answer=CalendarView, problems=("DULY-E251", "DULY-E252"))
 async def delete_calendar(call: Call, name: str) -> Reply:
     """Delete a calendar that no job names"""
     return Reply(_view(await call.services.calendars.delete(call.actor, name)))

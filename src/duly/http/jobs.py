@@ -23,7 +23,7 @@ from duly.wire.shapes import NO_NUL, NothingShape, Page, moment, shown
 
 FilterText = Annotated[str, Meta(min_length=1, max_length=128, extra_json_schema=NO_NUL)]
 
-SCHEDULE_PROBLEMS = ("DULY-E101", "DULY-E102", "DULY-E103", "DULY-E104", "DULY-E105", "DULY-E114", "DULY-E131", "DULY-E209", "DULY-E221")
+SCHEDULE_PROBLEMS = ("DULY-E101", "DULY-E102", "DULY-E103", "DULY-E104", "DULY-E105", "DULY-E114", "DULY-E134", "DULY-E209", "DULY-E251")
 SHOWN_FIRES = 5
 SHOWN_EXECUTIONS = 5
 
@@ -176,7 +176,7 @@ async def resume_job(call: Call, job_id: JobId, body: NothingShape) -> Reply:
     "/v1/jobs/{jobId}/skip",
     role=Role.OPERATOR,
     answer=JobView,
-    problems=("DULY-E105", "DULY-E133", "DULY-E204", "DULY-E209", "DULY-E210", "DULY-E223"),
+    problems=("DULY-E105", "DULY-E136", "DULY-E204", "DULY-E209", "DULY-E210", "DULY-E253"),
     body_optional=True,
     examples={"next": {}, "thatOne": {"at": "2026-12-24T03:00:00Z"}},
 )

@@ -37,7 +37,7 @@ def declared_calendar(
     try:
         calendar = calendar_of(msgspec.convert(given, CalendarShape), name)
     except msgspec.ValidationError as error:
-        raise Invalid("DULY-E132", f"calendar {name!r}: {error}.", field="calendar") from None
+        raise Invalid("DULY-E135", f"calendar {name!r}: {error}.", field="calendar") from None
     check_calendar(calendar)
     return calendar
 
@@ -53,7 +53,7 @@ def _weekly(days: str, times: str | Sequence[str]) -> list[dict[str, Any]]:
         start, sign, end = span.partition("-")
         if not sign:
             raise Invalid(
-                "DULY-E132", f"{span!r} is no time of the week.", field="weekly", hint='For example weekly={"SUN": "02:00-04:00"}.'
+                "DULY-E135", f"{span!r} is no time of the week.", field="weekly", hint='For example weekly={"SUN": "02:00-04:00"}.'
             )
         found.append({"days": _days(days, "weekly"), "from": start.strip(), "to": end.strip()})
     return found
@@ -67,7 +67,7 @@ def _days(given: str | Sequence[str], field: str) -> list[str]:
         first, sign, last = (word.strip().upper() for word in part.partition("-"))
         if first not in week or (sign and last not in week):
             hint = f'Write "MON-FRI", or some of {", ".join(week)}.'
-            raise Invalid("DULY-E132", f"{part!r} is not a day of the week.", field=field, hint=hint)
+            raise Invalid("DULY-E135", f"{part!r} is not a day of the week.", field=field, hint=hint)
         start, length = week.index(first), (week.index(last) - week.index(first)) % 7 if sign else 0
         found += [week[(start + nth) % 7] for nth in range(length + 1)]
     return found

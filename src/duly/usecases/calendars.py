@@ -79,7 +79,7 @@ class Calendars:
             raise _no_such(name)
         if users:
             more = f" and {len(users) - NAMED_JOBS} more" if len(users) > NAMED_JOBS else ""
-            raise Conflict("DULY-E222", f"The calendar is in use by {', '.join(users[:NAMED_JOBS])}{more}.", field="name")
+            raise Conflict("DULY-E252", f"The calendar is in use by {', '.join(users[:NAMED_JOBS])}{more}.", field="name")
         return row
 
     async def import_ics(self, actor: Actor, name: str, text: str, *, dry_run: bool) -> Imported:
@@ -123,4 +123,4 @@ def _rewritten(job: Job, calendar: Calendar, now: Instant) -> Rewritten:
 
 def _no_such(name: str) -> NotFound:
     hint = "`duly calendar list` shows those that there are."
-    return NotFound("DULY-E221", f"There is no calendar {name!r}.", field="name", hint=hint)
+    return NotFound("DULY-E251", f"There is no calendar {name!r}.", field="name", hint=hint)

@@ -188,7 +188,7 @@ class Jobs:
                 case SkipAnswer.ANOTHER:
                     shown = "another one" if job.skip_at is None else f"that of {to_rfc3339(job.skip_at)}"
                     raise Conflict(
-                        "DULY-E223", f"A fire is to be skipped already: {shown}.", field="at", hint="Take that back with unskip first."
+                        "DULY-E253", f"A fire is to be skipped already: {shown}.", field="at", hint="Take that back with unskip first."
                     )
                 case SkipAnswer.PAST if at is not None:
                     raise _not_a_fire(schedule, job.next_fire_at, wanted)
@@ -280,7 +280,7 @@ def _written_out(spec: JobSpec, known: Mapping[str, Calendar]) -> JobSpec:
     for calendar in spec.timing.calendars:
         if calendar.name not in known:
             hint = "`duly calendar list` shows those that there are."
-            raise NotFound("DULY-E221", f"There is no calendar {calendar.name!r}.", field="calendars", hint=hint)
+            raise NotFound("DULY-E251", f"There is no calendar {calendar.name!r}.", field="calendars", hint=hint)
     written = tuple(known[calendar.name] for calendar in spec.timing.calendars)
     return replace(spec, timing=replace(spec.timing, calendars=written))
 
@@ -293,7 +293,7 @@ def _not_a_fire(schedule: Schedule, following: Instant, at: Instant) -> Invalid:
     """Why this time cannot be skipped, with the fires around it that can."""
     near = [fire for fire in (previous_fire(schedule, at), next_fire(schedule, at)) if fire is not None and fire >= following]
     hint = f"Fires near it: {' and '.join(to_rfc3339(fire) for fire in near)}." if near else f"The next fire: {to_rfc3339(following)}."
-    return Invalid("DULY-E133", f"The job does not fire at {to_rfc3339(at)}.", field="at", hint=hint)
+    return Invalid("DULY-E136", f"The job does not fire at {to_rfc3339(at)}.", field="at", hint=hint)
 
 
 def _somebody_was_faster() -> Conflict:

@@ -142,7 +142,7 @@ def viewed_calendar(view: CalendarView) -> Calendar:
 def _minute(text: str, field: str) -> int:
     match = _TIME.fullmatch(text)
     if match is None and text != "24:00":
-        raise Invalid("DULY-E132", f"{text[:20]!r} is not a time of day.", field=field, hint="Write 02:00; 24:00 is the end of the day.")
+        raise Invalid("DULY-E135", f"{text[:20]!r} is not a time of day.", field=field, hint="Write 02:00; 24:00 is the end of the day.")
     return 1440 if match is None else int(match[1]) * 60 + int(match[2])
 
 
