@@ -49,6 +49,7 @@ from duly.roles.worker import WorkerSettings
 from duly.sdk import app as sdk
 from duly.usecases.access import Access, Keyring, ensure_admin_key, is_key_shaped
 from duly.usecases.bulk import Bulk
+from duly.usecases.calendars import Calendars
 from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
@@ -74,6 +75,7 @@ class Node:
     jobs: Jobs
     executions: Executions
     fleet: Fleet
+    calendars: Calendars
     migrated: list[Migration] = field(default_factory=list)
 
     async def close(self) -> None:
@@ -100,7 +102,18 @@ async def open_node(settings: config.Settings, *, migrate: bool = True) -> Node:
     transport = _transport(engine)
     jobs = Jobs(store.definitions, clock, system_entropy, transport)
     executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, system_entropy, transport)
-    return Node(settings, engine, store, clock, transport, jobs, executions, Fleet(store.insights, clock), migrated)
+    return Node(
+        settings,
+        engine,
+        store,
+        clock,
+        transport,
+        jobs,
+        executions,
+        Fleet(store.insights, clock),
+        Calendars(store.calendars, clock, transport),
+        migrated,
+    )
 
 
 def _transport(engine: Engine) -> Transport:
@@ -192,6 +205,7 @@ class Service:
             workers=Workers(node.store, node.clock, system_entropy, node.transport, node.settings.worker_ttl),
             clock=node.clock,
             ready=node.store.health.ping,
+            calendars=node.calendars,
         )
         server = ApiServer(create_api(services), host=node.settings.host, port=node.settings.port)
         ended = asyncio.Event()
@@ -437,7 +451,7 @@ async def _publish(app: sdk.App, node: Node) -> None:
 
 def _connection(node: Node) -> sdk.Connection:
     actor = Actor(DEFAULT_TENANT_NUMBER, DEFAULT_TENANT, Role.ADMIN, "code")
-    return sdk.Connection(node.jobs, node.executions, actor, node.clock, system_entropy, node.close, node.engine.abandon)
+    return sdk.Connection(node.jobs, node.executions, actor, node.clock, system_entropy, node.close, node.engine.abandon, node.calendars)
 
 
 class App(sdk.App):

@@ -322,7 +322,7 @@ class TestStates:
         await world.pause(jobs[0])
         await world.cancel_job(jobs[1])
 
-        counts = await world.store.insights.job_counts(1)
+        counts = await world.store.insights.job_counts(1, world.now)
 
         assert counts == {JobState.ACTIVE: 3, JobState.PAUSED: 1, JobState.CANCELLED: 1}
 

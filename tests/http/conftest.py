@@ -26,6 +26,7 @@ from duly.ports.store import Store, WorkerAbout
 from duly.usecases import access as keys
 from duly.usecases.access import Access, Keyring
 from duly.usecases.bulk import Bulk
+from duly.usecases.calendars import Calendars
 from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
@@ -195,6 +196,7 @@ async def bench() -> AsyncIterator[Bench]:
         workers=Workers(store, clock, entropy, hints, 15 * SECOND),
         clock=clock,
         ready=ready,
+        calendars=Calendars(store.calendars, clock, hints),
         version="1.2.3",
     )
     yield Bench(create_api(services, sleep=sleep, entropy=entropy), services, store, clock, hints, slept, is_away)

@@ -42,7 +42,16 @@ def is_a_problem(answer: httpx.Response) -> bool:
         ({"schedule": "@reboot"}, "DULY-E101", "schedule"),
         ({"schedule": "9" * 200 + " * * * *"}, "DULY-E101", "schedule"),
         ({"schedule": "0 0 30 2 *"}, "DULY-E102", "schedule"),
-        ({"schedule": "* " * 200}, "DULY-E106", "schedule"),
+        ({"schedule": "* " * 200}, "DULY-E101", "schedule"),
+        ({"schedule": "* " * 300}, "DULY-E106", "schedule"),
+        ({"type": "RRULE"}, "DULY-E134", "schedule"),
+        ({"type": "RRULE", "schedule": "FREQ=HOURLY"}, "DULY-E134", "schedule"),
+        ({"type": "RRULE", "schedule": "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"}, "DULY-E102", "schedule"),
+        ({"type": "RRULE", "schedule": "FREQ=DAILY", "seconds": True}, "DULY-E106", "seconds"),
+        ({"schedule": "0 3 * * *", "calendars": ["no-such"]}, "DULY-E251", "calendars"),
+        ({"schedule": "0 3 * * *", "onExcluded": "next_business_day"}, "DULY-E106", "onExcluded"),
+        ({"schedule": "0 3 * * *", "jitterSec": 90_000}, "DULY-E106", "jitterSec"),
+        ({"jitterSec": 5}, "DULY-E106", "jitterSec"),
         ({"schedule": "0 3 * * *", "timezone": "Mars/Olympus"}, "DULY-E103", "timezone"),
         ({"schedule": "0 3 * * *", "timezone": "../../etc/passwd"}, "DULY-E103", "timezone"),
         ({"schedule": "0 3 * * *", "timezone": "Ümlaut"}, "DULY-E103", "timezone"),
@@ -132,7 +141,7 @@ async def test_every_route_refuses_bad_bodies(
     bench: Bench, admin: httpx.AsyncClient, declared: Any, body: bytes, headers: dict[str, str], codes: list[str]
 ) -> None:
     job = await bench.job()
-    path = declared.path.replace("{jobId}", job).replace("{executionId}", await bench.enqueue(job))
+    path = declared.path.replace("{jobId}", job).replace("{executionId}", await bench.enqueue(job)).replace("{name}", "holidays")
     path = path.replace("{batchId}", await bench.batch())
     path = path.replace("{workerId}", "1")
 

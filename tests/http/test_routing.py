@@ -19,6 +19,7 @@ ROUTES = list(TABLE.routes)
 CLOSED = [declared for declared in ROUTES if declared.role is not None]
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY"]
 IDS = {
+    "{name}": "no-such",
     "{jobId}": "job_" + "0" * 32,
     "{executionId}": "run_" + "0" * 32,
     "{batchId}": "batch_" + "0" * 32,
@@ -219,7 +220,7 @@ async def test_a_lower_role_is_refused(bench: Bench, declared: Route, key: str) 
     assert status != 403 or b"DULY-E303" in body
 
 
-@pytest.mark.parametrize("declared", [declared for declared in CLOSED if "{" in declared.path], ids=named)
+@pytest.mark.parametrize("declared", [declared for declared in CLOSED if "Id}" in declared.path], ids=named)
 async def test_malformed_ids_are_malformed_and_foreign_ones_are_not_there(bench: Bench, declared: Route) -> None:
     job = await bench.job()
     answer = await bench.client(ADMIN).post(f"/v1/jobs/{job}/executions")
@@ -237,6 +238,14 @@ async def test_malformed_ids_are_malformed_and_foreign_ones_are_not_there(bench:
         malformed = await send(bench.api, declared.method, spoiled, ADMIN)
         assert malformed[0] == 422, bad
         assert b"DULY-E111" in malformed[2]
+
+
+@pytest.mark.parametrize("declared", [declared for declared in CLOSED if "{name}" in declared.path], ids=named)
+async def test_malformed_names_are_malformed(bench: Bench, declared: Route) -> None:
+    for bad in ("-x", "x:y", "x~y", "x" * 65):
+        status, _, body = await send(bench.api, declared.method, declared.path.replace("{name}", bad), ADMIN)
+        assert status == 422, bad
+        assert b"DULY-E114" in body
 
 
 @pytest.mark.parametrize("path", ["/", "", "*", "/v1", "/v2/jobs", "/v1/job", "/favicon.ico", "/metrics", "/docs", "/v1/openapi.yaml"])

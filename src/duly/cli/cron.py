@@ -1,20 +1,23 @@
-"""`duly cron`: a cron expression in words, its next fires and what to look out for. Needs no server."""
+"""`duly cron`: an expression or a rule in words, its next fires and what to look out for. Needs a server for calendars only."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
 
-from duly.cli import output
+from duly.cli import output, remote
 from duly.cli.daily import count
 from duly.cli.errors import OK
 from duly.cli.output import BOLD, GREY, YELLOW, paint
-from duly.cli.parsing import Arguments, Command, Parser, output_options
-from duly.cli.values import moment_of
+from duly.cli.parsing import Arguments, Command, Parser, remote_options
+from duly.cli.values import moment_of, seconds_of
+from duly.domain.calendars import Calendar, OnExcluded
 from duly.domain.dst import DstGap, DstOverlap
 from duly.domain.instants import from_rfc3339, to_datetime
 from duly.domain.job import JobType
+from duly.sdk import calls
 from duly.usecases.preview import preview
+from duly.wire.calendars import viewed_calendar
 from duly.wire.schedules import FireView, PreviewShape, PreviewView
 
 
@@ -30,23 +33,32 @@ def _configure(parser: Parser) -> None:
     parser.add_argument(
         "--dst-overlap", choices=[choice.value for choice in DstOverlap], default="first", help="for a time that comes twice"
     )
-    output_options(parser)
+    parser.add_argument("--rrule", action="store_true", help="EXPRESSION is a recurrence rule, such as FREQ=MONTHLY;BYDAY=-1FR")
+    parser.add_argument("--start", metavar="TIME", help="where the rule starts; now otherwise")
+    parser.add_argument("--calendar", metavar="NAME", action="append", default=[], help="a calendar to keep to; asks the server for it")
+    parser.add_argument("--on-excluded", choices=[choice.value for choice in OnExcluded], default="skip", help="on a closed day")
+    parser.add_argument("--jitter", metavar="TIME", default="0s", help="start up to that much later")
+    remote_options(parser)
 
 
 def _cron(arguments: Arguments) -> int:
     out = output.of(arguments)
     after = None if arguments.after is None else moment_of(arguments.after, "--after")
     shape = PreviewShape(
-        type=JobType.CRON,
+        type=JobType.RRULE if arguments.rrule else JobType.CRON,
         schedule=arguments.expression,
         seconds=arguments.seconds,
         timezone=arguments.tz,
         dst_gap=DstGap(arguments.dst_gap),
         dst_overlap=DstOverlap(arguments.dst_overlap),
+        start_at=None if arguments.start is None else moment_of(arguments.start, "--start"),
+        calendars=arguments.calendar,
+        on_excluded=OnExcluded(arguments.on_excluded),
+        jitter_sec=seconds_of(arguments.jitter, "--jitter"),
         after=after,
         count=min(arguments.limit, 1000),
     )
-    view = preview(shape, output.now())
+    view = preview(shape, output.now(), _calendars(arguments))
     if out.format == "table":
         _print(view, relative_to_now=after is None)
     elif out.format == "tsv":
@@ -58,6 +70,14 @@ def _cron(arguments: Arguments) -> int:
     else:
         out.one([], view, name="")
     return OK
+
+
+def _calendars(arguments: Arguments) -> list[Calendar]:
+    """The calendars that were named, from the server; without any, nobody is asked."""
+    if not arguments.calendar:
+        return []
+    with remote.connect(arguments) as client:
+        return [viewed_calendar(client.send(calls.show_calendar(name))) for name in arguments.calendar]
 
 
 def _at(fire: FireView) -> str:
@@ -73,6 +93,10 @@ def _print(view: PreviewView, *, relative_to_now: bool) -> None:
         if relative_to_now:
             text += f"   {output.relative(fire.at)}"
         print(text + (f"   {paint(fire.note, YELLOW)}" if fire.note else ""))
+    if view.excluded:
+        print(f"\n{paint('excluded', BOLD)}")
+    for excluded in view.excluded:
+        print(f"  {datetime.fromisoformat(excluded.local):%a %d %b %Y  %H:%M:%S %z}   {paint(excluded.reason, GREY)}")
     for warning in view.warnings:
         print(f"\n{paint('!', YELLOW)} {warning}")
 
@@ -92,6 +116,8 @@ examples:
   duly cron "30 2 * * *" --tz Europe/Berlin
   duly cron "*/10 * * * * *" --seconds -n 3
   duly cron "0 0 L * *" --json
+  duly cron --rrule "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9" --tz Europe/Berlin
+  duly cron "0 9 * * *" --calendar de-holidays --on-excluded next_business_day
 """
 
 COMMANDS = {

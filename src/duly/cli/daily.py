@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any, NamedTuple
 
@@ -14,14 +14,17 @@ from duly.cli.errors import OK
 from duly.cli.execution_text import COLUMNS
 from duly.cli.output import GREY, RED, YELLOW, Column, Output
 from duly.cli.parsing import Arguments, Command, Parser, remote_options
+from duly.domain.calendars import Calendar
 from duly.domain.errors import NotFound
 from duly.domain.ids import parse_job_id
 from duly.domain.instants import SECOND, Instant, from_rfc3339, to_rfc3339
-from duly.domain.job import Timing, schedule_of
+from duly.domain.jitter import jitter_of
+from duly.domain.job import JobType, Timing, schedule_of
 from duly.domain.schedule import explain_fire, next_fire
 from duly.domain.zones import load_zone
 from duly.sdk import calls
 from duly.sdk.client import Client
+from duly.wire.calendars import viewed_calendar
 from duly.wire.executions import ExecutionView, LogLineView
 from duly.wire.jobs import JobView
 
@@ -103,7 +106,8 @@ def _next(arguments: Arguments) -> int:
             jobs = [remote.find_job(client, arguments.job)]
         else:
             jobs = list(calls.every_page(client.send, lambda cursor: calls.list_jobs(state="ACTIVE", limit=200, cursor=cursor), MOST_JOBS))
-    soonest = list(_take(heapq.merge(*(_fires_of(job) for job in jobs), key=lambda fire: fire.at), arguments.limit))
+        calendars = _calendars_of(client, jobs)
+    soonest = list(_take(heapq.merge(*(_fires_of(job, calendars) for job in jobs), key=lambda fire: fire.at), arguments.limit))
     if out.format in ("json", "jsonl"):
         out.rows([], [_fire_object(fire) for fire in soonest], name=str)
     else:
@@ -117,22 +121,37 @@ def _next(arguments: Arguments) -> int:
     return OK
 
 
-def _fires_of(job: JobView) -> Iterator[Fire]:
-    """From the next fire that the server waits for, on and on."""
-    if job.next_fire_at is None or job.state != "ACTIVE":
+def _calendars_of(client: Client, jobs: Sequence[JobView]) -> dict[str, Calendar]:
+    """The calendars that these jobs name."""
+    names = sorted({name for job in jobs for name in job.calendars})
+    return {name: viewed_calendar(client.send(calls.show_calendar(name))) for name in names}
+
+
+def _fires_of(job: JobView, calendars: Mapping[str, Calendar]) -> Iterator[Fire]:
+    """From the next fire that the server waits for, on and on. A pause with an end is one of the facts about it."""
+    if job.next_fire_at is None or (job.state != "ACTIVE" and job.paused_until is None):
         return
-    schedule = schedule_of(timing_of(job), parse_job_id(job.job_id))
+    id = parse_job_id(job.job_id)
+    timing = timing_of(job, calendars)
+    schedule = schedule_of(timing, id)
     at: Instant | None = from_rfc3339(job.next_fire_at)
+    skip_at = _instant(job.skip_at)
     while at is not None:
-        yield Fire(at, job, None if schedule is None else explain_fire(schedule, at))
+        notes = ["is skipped"] if at == skip_at else []
+        if schedule is not None:
+            notes += [note for note in (explain_fire(schedule, at),) if note is not None]
+            delay = jitter_of(schedule, timing.jitter, id, at)
+            notes += [f"starts {output.span(delay)} later (jitter)"] if delay else []
+        yield Fire(at, job, "; ".join(notes) or None)
         at = None if schedule is None else next_fire(schedule, at)
 
 
-def timing_of(job: JobView) -> Timing:
+def timing_of(job: JobView, calendars: Mapping[str, Calendar]) -> Timing:
     """When a job fires, from what the API shows of it."""
     return Timing(
         type=job.type,
-        cron=job.schedule,
+        cron=None if job.type is JobType.RRULE else job.schedule,
+        rule=job.schedule if job.type is JobType.RRULE else None,
         seconds=job.seconds,
         zone=job.timezone or "UTC",
         dst_gap=job.dst_gap,
@@ -142,6 +161,9 @@ def timing_of(job: JobView) -> Timing:
         run_at=_instant(job.run_at),
         start_at=_instant(job.start_at),
         end_at=_instant(job.end_at),
+        calendars=tuple(calendars[name] for name in job.calendars),
+        on_excluded=job.on_excluded,
+        jitter=round(job.jitter_sec * SECOND),
     )
 
 

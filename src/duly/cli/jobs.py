@@ -1,4 +1,4 @@
-"""`duly job`: list, show, create, pause, resume, delete, run."""
+"""`duly job`: list, show, create, pause, resume, skip, delete, run; the daily verbs among them also stand alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from duly.cli.execution_text import situation
 from duly.cli.fleet import say_if_nobody_serves
 from duly.cli.output import Column
 from duly.cli.parsing import Arguments, Command, Group, Parser, remote_options
-from duly.cli.values import json_value, moment_of, seconds_of
+from duly.cli.values import json_value, later_of, moment_of, seconds_of
 from duly.domain.errors import Invalid
 from duly.sdk import calls
 from duly.wire.jobs import JobDetailView, JobStateName, JobView, TargetShape
@@ -76,13 +76,30 @@ def _show(arguments: Arguments) -> int:
 
 def _configure_pause(parser: Parser) -> None:
     parser.add_argument("-m", "--reason", metavar="TEXT", help="why; shown to whoever asks")
+    parser.add_argument("--until", metavar="TIME", help="until then, such as 2026-12-28T07:00:00Z or 2h; otherwise until it is resumed")
     _configure_one(parser)
 
 
 def _pause(arguments: Arguments) -> int:
+    until = None if arguments.until is None else later_of(arguments.until, "--until")
+    remark = "is paused: it fires no more until `duly resume {name}`." if until is None else "is paused; it fires again {next}."
+    return _change(arguments, lambda job: calls.pause_job(job.job_id, arguments.reason, until=until), remark)
+
+
+def _configure_skip(parser: Parser) -> None:
+    parser.add_argument("--at", metavar="TIME", help="the fire at this time, such as 2026-12-24T03:00:00Z; otherwise the next one")
+    _configure_one(parser)
+
+
+def _skip(arguments: Arguments) -> int:
+    at = None if arguments.at is None else moment_of(arguments.at, "--at")
     return _change(
-        arguments, lambda job: calls.pause_job(job.job_id, arguments.reason), "is paused: it fires no more until `duly job resume {name}`."
+        arguments, lambda job: calls.skip_fire(job.job_id, at=at), "skips the fire {skip}; `duly unskip {name}` takes that back."
     )
+
+
+def _unskip(arguments: Arguments) -> int:
+    return _change(arguments, lambda job: calls.unskip_fire(job.job_id), "skips nothing; it fires {next}.")
 
 
 def _resume(arguments: Arguments) -> int:
@@ -112,7 +129,7 @@ def _change(arguments: Arguments, call: Callable[[JobView], calls.Call[JobView]]
     with remote.connect(arguments) as client:
         job = client.send(call(remote.find_job(client, arguments.job)))
     if out.is_for_people:
-        out.say(f"{job.name} " + remark.format(name=job.name, next=output.relative(job.next_fire_at)))
+        out.say(f"{job.name} " + remark.format(name=job.name, next=output.relative(job.next_fire_at), skip=output.relative(job.skip_at)))
     else:
         out.one(_fields(job), job, name=job.name)
     return OK
@@ -126,11 +143,15 @@ def _configure_create(parser: Parser) -> None:
     parser.add_argument("--name", help="unique among the jobs that live")
     when = parser.add_argument_group("when it fires (one of them; otherwise only when it is run)").add_mutually_exclusive_group()
     when.add_argument("--cron", metavar="EXPRESSION", help='such as "30 2 * * *"; try it with `duly cron`')
+    when.add_argument("--rrule", metavar="RULE", help='such as "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9"')
     when.add_argument("--every", metavar="TIME", help="such as 15m")
     when.add_argument("--at", metavar="TIME", help="once, such as 2026-03-08T07:00:00Z")
     when.add_argument("--in", metavar="TIME", dest="delay", help="once, after a while, such as 5m")
-    parser.add_argument("--tz", metavar="ZONE", help="the zone of --cron, such as Europe/Berlin")
+    parser.add_argument("--tz", metavar="ZONE", help="the zone of --cron or --rrule, such as Europe/Berlin")
     parser.add_argument("--seconds", action="store_true", help="--cron has six fields, seconds first")
+    parser.add_argument("--calendar", metavar="NAME", action="append", help="a calendar that it keeps to; may be given several times")
+    parser.add_argument("--on-excluded", metavar="POLICY", help="on a closed day: skip, next_business_day or previous_business_day")
+    parser.add_argument("--jitter", metavar="TIME", help="start up to that much later, such as 30s")
     what = parser.add_argument_group("what it runs (one of them)").add_mutually_exclusive_group()
     what.add_argument("--handler", metavar="NAME", help="a function of your application, or duly.echo")
     what.add_argument("--url", metavar="URL", dest="hook", help="a webhook")
@@ -173,7 +194,11 @@ def _job_of(arguments: Arguments) -> dict[str, Any]:
         )
     given: dict[str, Any] = {
         "name": arguments.name,
-        "schedule": arguments.cron,
+        "type": None if arguments.rrule is None else "RRULE",
+        "schedule": arguments.cron if arguments.rrule is None else arguments.rrule,
+        "calendars": arguments.calendar,
+        "onExcluded": arguments.on_excluded,
+        "jitterSec": None if arguments.jitter is None else seconds_of(arguments.jitter, "--jitter"),
         "timezone": arguments.tz,
         "seconds": arguments.seconds or None,
         "intervalSec": None if arguments.every is None else seconds_of(arguments.every, "--every"),
@@ -226,14 +251,21 @@ def _target_of(arguments: Arguments, before: Any) -> dict[str, Any] | None:
 
 
 def _fields(job: JobView) -> list[tuple[str, str | None]]:
-    paused = None if job.paused_at is None else f"{output.relative(job.paused_at)}{f': {job.pause_reason}' if job.pause_reason else ''}"
+    paused = None if job.paused_at is None else f"{output.relative(job.paused_at)} by {job.paused_by}"
+    if paused is not None and job.paused_until is not None:
+        paused += f", until {output.moment(job.paused_until)}"
+    if paused is not None and job.pause_reason:
+        paused += f": {job.pause_reason}"
     shown: list[tuple[str, str | None]] = [
         ("job", job.name),
         ("id", job.job_id),
         ("state", output.state_text(job.state)),
         ("paused", paused),
         ("schedule", f"{job.words}{f'   ({job.schedule})' if job.schedule else ''}"),
+        ("calendars", f"{', '.join(job.calendars)}, {job.on_excluded}" if job.calendars else None),
+        ("jitter", f"up to {output.span(round(job.jitter_sec * 1_000_000))}" if job.jitter_sec else None),
         ("next", output.moment(job.next_fire_at)),
+        ("skips", None if job.skip_at is None else f"{output.moment(job.skip_at)}, asked by {job.skip_by}"),
         ("runs", target_text(job.target)),
         ("pool", job.target.pool + "".join(f", {key}={value}" if value else f", {key}" for key, value in job.target.requires.items())),
         ("payload", None if job.payload is None else msgspec.json.encode(job.payload).decode()),
@@ -275,7 +307,16 @@ examples:
   duly job create --file job.json
 """
 
+_PAUSE = ("no fire until it is resumed, or until a time", _configure_pause, _pause)
+_RESUME = ("fire again from now on", _configure_one, _resume)
+_SKIP = ("let one fire pass: the next one, or the one at a time", _configure_skip, _skip)
+_UNSKIP = ("take a skip back", _configure_one, _unskip)
+
 COMMANDS = {
+    "pause": Command(*_PAUSE, "duly pause"),
+    "resume": Command(*_RESUME, "duly resume"),
+    "skip": Command(*_SKIP, "duly skip"),
+    "unskip": Command(*_UNSKIP, "duly unskip"),
     "job": Group(
         "Jobs: what runs, when, and under which policies.",
         "duly job",
@@ -283,10 +324,12 @@ COMMANDS = {
             "list": Command("all jobs, newest first", _configure_list, _list, "duly job list"),
             "show": Command("one job: schedule, policies, next fires, latest runs", _configure_one, _show, "duly job show"),
             "create": Command("make a job", _configure_create, _create, "duly job create", _EXAMPLES, takes_rest=True),
-            "pause": Command("no fire until it is resumed", _configure_pause, _pause, "duly job pause"),
-            "resume": Command("fire again from now on", _configure_one, _resume, "duly job resume"),
+            "pause": Command(*_PAUSE, "duly job pause"),
+            "resume": Command(*_RESUME, "duly job resume"),
+            "skip": Command(*_SKIP, "duly job skip"),
+            "unskip": Command(*_UNSKIP, "duly job unskip"),
             "delete": Command("cancel a job and its future fires", _configure_delete, _delete, "duly job delete"),
             "run": Command("run a job now", runs.run_options, runs.run, "duly job run"),
         },
-    )
+    ),
 }

@@ -32,7 +32,12 @@ TREE: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("next", "daily", "what fires when"),
             ("dead", "dead", "dead letters: list, show, replay, discard"),
             ("job", "jobs", "list, show, create, pause, resume, delete, run"),
-            ("cron", "cron", "explain a cron expression, offline"),
+            ("pause", "jobs", "no fire of a job until it is resumed, or until a time"),
+            ("resume", "jobs", "let a paused job fire again"),
+            ("skip", "jobs", "let one fire of a job pass; unskip takes that back"),
+            ("unskip", "jobs", "take a skip back"),
+            ("calendar", "calendars", "list, show, set, delete, import: holidays, business days, windows"),
+            ("cron", "cron", "explain a cron expression or a rule, offline"),
         ),
     ),
     (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +74,10 @@ def seconds_of(text: str, field: str) -> float:
     """A duration in seconds, without a fraction where there is none."""
     seconds = parse_duration(text if not text.isdigit() else int(text), field=field) / SECOND
     return int(seconds) if seconds.is_integer() else seconds
+
+
+def later_of(text: str, field: str) -> datetime:
+    """A time with an offset, or a duration from now on, such as 2h."""
+    if text[:1].isdigit() and "T" not in text.upper():
+        return datetime.now(UTC) + timedelta(seconds=seconds_of(text, field))
+    return moment_of(text, field)

@@ -10,6 +10,7 @@ from duly.domain.catchup import plan_fires
 from duly.domain.execution import Advance, DueSchedule, Fire, Lost, Verdict
 from duly.domain.ids import fire_id
 from duly.domain.instants import SECOND, Instant, Micros
+from duly.domain.jitter import jitter_of
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import SkipReason, State
 from duly.domain.limits import gates_of
@@ -75,6 +76,7 @@ def fires(due: Sequence[DueSchedule], versions: Mapping[int, JobVersion], now: I
         gates = gates_of(spec.limits, version.tenant, item.job_id, spec.name, spec.payload)
         for target in plan.targets:
             asked = target.at == item.skip_at
+            delay = jitter_of(schedule, spec.timing.jitter, item.job_id, target.at) if spec.timing.jitter else 0
             made.append(
                 Fire(
                     id=fire_id(item.job_id, target.at),
@@ -83,11 +85,12 @@ def fires(due: Sequence[DueSchedule], versions: Mapping[int, JobVersion], now: I
                     job_version=item.version,
                     tenant=version.tenant,
                     route=version.route,
-                    rank=target.at - version.head_start,
+                    rank=target.at + delay - version.head_start,
                     shard=item.shard,
                     overlap=spec.overlap,
                     skip=SkipReason.ASKED if asked else None if target.runs else SkipReason.MISFIRE,
                     skip_by=item.skip_by if asked else None,
+                    delay=delay,
                     gates=gates,
                 )
             )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from duly.domain.cron import Cron
-from duly.domain.dst import DstGap, DstOverlap, readings_in_gap
+from duly.domain.dst import DstGap, DstOverlap, LocalTimes, readings_in_gap
 from duly.domain.zones import LocalSecond, Stretch, UtcSecond, stretch_at
 
 # More readings than this in one gap are told as a range.
@@ -13,22 +12,22 @@ _FEW = 3
 _MANY = 10_000
 
 
-def note_on_fire(cron: Cron, zone: str, gap: DstGap, overlap: DstOverlap, second: UtcSecond) -> str | None:
-    """The note for a fire of the expression at this second; None when the clocks did nothing to it."""
+def note_on_fire(times: LocalTimes, zone: str, gap: DstGap, overlap: DstOverlap, second: UtcSecond) -> str | None:
+    """The note for a fire at this second; None when the clocks did nothing to it."""
     stretch = stretch_at(zone, second)
     reading = second + stretch.offset
-    if not cron.is_wild:
-        note = _gap_note(cron, stretch, gap, second)
+    if not times.is_wild:
+        note = _gap_note(times, stretch, gap, second)
         if note is not None:
             return note
-    if not cron.matches(reading):
+    if not times.matches(reading):
         return None
     shown_before = stretch.offset_before > stretch.offset and reading < stretch.repeats_until
     shown_again = stretch.offset_after < stretch.offset and reading >= stretch.repeated_from
     if not shown_before and not shown_again:
         return None
     ordinal = "second" if shown_before else "first"
-    verb = "this is" if cron.is_wild or overlap is DstOverlap.BOTH else "runs at"
+    verb = "this is" if times.is_wild or overlap is DstOverlap.BOTH else "runs at"
     return f"{clock(reading)} happens twice on this day; {verb} the {ordinal}"
 
 
@@ -38,19 +37,19 @@ def clock(reading: LocalSecond) -> str:
     return shown.strftime("%H:%M:%S" if shown.second else "%H:%M")
 
 
-def _gap_note(cron: Cron, stretch: Stretch, gap: DstGap, second: UtcSecond) -> str | None:
+def _gap_note(times: LocalTimes, stretch: Stretch, gap: DstGap, second: UtcSecond) -> str | None:
     if stretch.offset_before >= stretch.offset or gap is DstGap.SKIP:
         return None
     here = second + stretch.offset
     if gap is DstGap.SHIFT:
         nominal = second + stretch.offset_before
-        if nominal >= stretch.gap[1] or not cron.matches(nominal):
+        if nominal >= stretch.gap[1] or not times.matches(nominal):
             return None
-        return _moved([nominal], here, "moved to", joined=cron.matches(here))
+        return _moved([nominal], here, "moved to", joined=times.matches(here))
     if second != stretch.start:
         return None
-    skipped = readings_in_gap(cron, stretch, _MANY)
-    return _moved(skipped, here, "runs at", joined=cron.matches(here)) if skipped else None
+    skipped = readings_in_gap(times, stretch, _MANY)
+    return _moved(skipped, here, "runs at", joined=times.matches(here)) if skipped else None
 
 
 def _moved(skipped: list[LocalSecond], here: LocalSecond, verb: str, *, joined: bool) -> str:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import assert_never
 from uuid import UUID
 
+from duly.domain.calendars import Calendar, OnExcluded
 from duly.domain.catchup import CatchUp
 from duly.domain.cron import Cron, parse_cron
 from duly.domain.errors import Invalid
@@ -18,8 +19,19 @@ from duly.domain.lifecycle import JobState
 from duly.domain.limits import Limits
 from duly.domain.overlap import Overlap
 from duly.domain.retry import RetryPolicy
-from duly.domain.schedule import CronSchedule, DstGap, DstOverlap, IntervalSchedule, OneTimeSchedule, Schedule
-from duly.domain.zones import load_zone
+from duly.domain.rule import parse_rule
+from duly.domain.schedule import (
+    CalendarSchedule,
+    CronSchedule,
+    DstGap,
+    DstOverlap,
+    IntervalSchedule,
+    OneTimeSchedule,
+    PlainSchedule,
+    RuleSchedule,
+    Schedule,
+)
+from duly.domain.zones import load_zone, offset_at
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}\Z")
 POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
@@ -29,6 +41,7 @@ LONGEST_TIMEOUT: Micros = 7 * DAY
 LONGEST_EXECUTION: Micros = 366 * DAY
 LONGEST_STOP_GRACE: Micros = DAY
 LARGEST_BATCH = 1000
+LONGEST_JITTER: Micros = DAY
 
 SHELL_HANDLER = "duly.shell"
 HTTP_HANDLER = "duly.http"
@@ -38,6 +51,7 @@ class JobType(StrEnum):
     """How a job comes to fire."""
 
     CRON = "CRON"
+    RRULE = "RRULE"
     INTERVAL = "INTERVAL"
     ONE_TIME = "ONE_TIME"
     DELAYED = "DELAYED"
@@ -67,6 +81,7 @@ class Timing:
 
     type: JobType = JobType.ON_DEMAND
     cron: str | None = None
+    rule: str | None = None
     seconds: bool = False
     zone: str = "UTC"
     dst_gap: DstGap = DstGap.RUN_AFTER
@@ -76,6 +91,10 @@ class Timing:
     run_at: Instant | None = None
     start_at: Instant | None = None
     end_at: Instant | None = None
+    # Written out, so that the fires of a version follow from the version alone.
+    calendars: tuple[Calendar, ...] = ()
+    on_excluded: OnExcluded = OnExcluded.SKIP
+    jitter: Micros = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +186,18 @@ class Job:
     next_fire_at: Instant | None = None
     paused_at: Instant | None = None
     pause_reason: str | None = None
+    paused_by: str | None = None
+    paused_until: Instant | None = None
+    skip_at: Instant | None = None
+    skip_by: str | None = None
+
+    def is_paused_until_later(self, now: Instant) -> bool:
+        """Whether a pause with an end is on: the store keeps it ACTIVE, waiting for a fire past that end."""
+        return self.state is JobState.ACTIVE and self.paused_until is not None and now < self.paused_until
+
+    def standing(self, now: Instant) -> JobState:
+        """The state that people see: a pause with an end is over by itself."""
+        return JobState.PAUSED if self.is_paused_until_later(now) else self.state
 
 
 def route_labels(requires: dict[str, str]) -> str:
@@ -189,6 +220,23 @@ def schedule_of(timing: Timing, job_id: UUID) -> Schedule | None:
 
     The job's id seeds `H`, so a slot is stable over versions and differs between jobs.
     """
+    if not 0 <= timing.jitter <= LONGEST_JITTER:
+        raise Invalid("DULY-E104", "must be at most a day.", field="jitterSec")
+    base = _plain(timing, job_id)
+    if base is None:
+        for field, given in (("calendars", bool(timing.calendars)), ("jitterSec", timing.jitter > 0)):
+            if given:
+                raise Invalid("DULY-E106", "goes with a schedule only.", field=field)
+        return None
+    if not timing.calendars:
+        if timing.on_excluded is not OnExcluded.SKIP:
+            raise Invalid("DULY-E106", "goes with calendars only.", field="onExcluded", hint='Name them: "calendars": ["holidays"].')
+        return base
+    return CalendarSchedule(base, timing.calendars, timing.on_excluded)
+
+
+def _plain(timing: Timing, job_id: UUID) -> PlainSchedule | None:
+    """The schedule without its calendars."""
     start, end = timing.start_at, timing.end_at
     if start is not None and end is not None and end <= start:
         raise Invalid("DULY-E105", "ends before it starts.", field="endAt", hint="endAt must be later than startAt.")
@@ -200,6 +248,15 @@ def schedule_of(timing: Timing, job_id: UUID) -> Schedule | None:
             cron = _parsed(timing.cron, timing.seconds, job_id.hex if "H" in timing.cron.upper() else "")
             load_zone(timing.zone)
             return CronSchedule(cron=cron, zone=timing.zone, gap=timing.dst_gap, overlap=timing.dst_overlap, start_at=start, end_at=end)
+        case JobType.RRULE:
+            if timing.rule is None:
+                hint = 'For example "schedule": "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9".'
+                raise Invalid("DULY-E134", "an RRULE job needs a rule.", field="schedule", hint=hint)
+            load_zone(timing.zone)
+            # A rule without a start counts from the first day of 1970, on the zone's own clock.
+            begin = 0 if start is None else start // SECOND + offset_at(timing.zone, start // SECOND)
+            rule = parse_rule(timing.rule, begin, timing.zone)
+            return RuleSchedule(rule=rule, zone=timing.zone, gap=timing.dst_gap, overlap=timing.dst_overlap, start_at=start, end_at=end)
         case JobType.INTERVAL:
             if timing.every is None or timing.anchor is None:
                 raise Invalid(

@@ -1,4 +1,4 @@
-"""When a job fires: the three kinds of schedule, and the instants of each.
+"""When a job fires: the kinds of schedule, the calendars around them, and the instants that follow.
 
 Each may be bounded by `start_at` and `end_at`, and both of these instants still belong to it.
 A schedule is a value; its fires depend on nothing but itself and the pinned tzdata, so any
@@ -7,90 +7,55 @@ node may compute them, from any point, and get the same ones (I22).
     next_fire(schedule, after)        strictly after
     previous_fire(schedule, before)   strictly before
     fires(schedule, after, until, limit)
-    explain_fire(schedule, at)        what a change of the clocks did to this fire
+    is_fire(schedule, at)
+    explain_fire(schedule, at)        what the clocks and the calendars did to this fire
+    excluded_by(schedule, at)         why the calendars leave out what would have fired then
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import assert_never
 
-from duly.domain.cron import SEARCH_YEARS, Cron
-from duly.domain.dst import DstGap, DstOverlap, next_fire_second, previous_fire_second
-from duly.domain.errors import Invalid
-from duly.domain.fire_notes import note_on_fire
-from duly.domain.instants import DAY, LATEST, SECOND, Instant, Micros
-from duly.domain.zones import load_zone
+from duly.domain.calendar_fires import CalendarSchedule, calendar_next, calendar_note, calendar_previous, excluded_nominal
+from duly.domain.calendars import Calendar, OnExcluded
+from duly.domain.dst import DstGap, DstOverlap
+from duly.domain.instants import Instant
+from duly.domain.kinds import (
+    CronSchedule,
+    IntervalSchedule,
+    OneTimeSchedule,
+    PlainSchedule,
+    RuleSchedule,
+    plain_next,
+    plain_note,
+    plain_previous,
+    zone_of,
+)
 
 __all__ = [
+    "Calendar",
+    "CalendarSchedule",
     "CronSchedule",
     "DstGap",
     "DstOverlap",
     "IntervalSchedule",
+    "OnExcluded",
     "OneTimeSchedule",
+    "PlainSchedule",
+    "RuleSchedule",
     "Schedule",
+    "excluded",
     "excluded_by",
     "explain_fire",
     "fires",
+    "is_fire",
     "next_fire",
+    "plain_of",
     "previous_fire",
+    "zone_of",
 ]
 
-BAD_INTERVAL = "DULY-E104"
-BAD_TIME = "DULY-E105"
-
-_LOOK_BACK: Micros = SEARCH_YEARS * 366 * DAY
-
-
-@dataclass(frozen=True, slots=True)
-class CronSchedule:
-    """Fires at the local times of a zone that a cron expression names.
-
-    `gap` and `overlap` say what a change of the clocks does to fixed times; a wild expression
-    (Z1) follows the wall clock and is not touched by them.
-    """
-
-    cron: Cron
-    zone: str = "UTC"
-    gap: DstGap = DstGap.RUN_AFTER
-    overlap: DstOverlap = DstOverlap.FIRST
-    start_at: Instant | None = None
-    end_at: Instant | None = None
-
-    def __post_init__(self) -> None:
-        load_zone(self.zone)
-        _check_bounds(self.start_at, self.end_at)
-
-
-@dataclass(frozen=True, slots=True)
-class IntervalSchedule:
-    """Fires at `anchor` and every `every` microseconds from then on, whatever the clocks on walls do (Z11)."""
-
-    every: Micros
-    anchor: Instant
-    start_at: Instant | None = None
-    end_at: Instant | None = None
-
-    def __post_init__(self) -> None:
-        if self.every <= 0:
-            raise Invalid(BAD_INTERVAL, "an interval is longer than nothing.", field="intervalSec", hint='For example "intervalSec": 900.')
-        _check_bounds(self.start_at, self.end_at)
-
-
-@dataclass(frozen=True, slots=True)
-class OneTimeSchedule:
-    """Fires once, at `at`."""
-
-    at: Instant
-    start_at: Instant | None = None
-    end_at: Instant | None = None
-
-    def __post_init__(self) -> None:
-        _check_bounds(self.start_at, self.end_at)
-
-
-Schedule = CronSchedule | IntervalSchedule | OneTimeSchedule
+Schedule = PlainSchedule | CalendarSchedule
 
 
 @lru_cache(maxsize=65_536)
@@ -101,22 +66,9 @@ def next_fire(schedule: Schedule, after: Instant) -> Instant | None:
 
 def previous_fire(schedule: Schedule, before: Instant) -> Instant | None:
     """The greatest fire strictly before `before`, or None when the 41 years before it hold none."""
-    first, last = _bounds(schedule)
-    last = min(last, before - 1)
-    first = max(first, last - _LOOK_BACK)
-    if first > last:
-        return None
-    match schedule:
-        case CronSchedule(cron, zone, gap, overlap):
-            second = previous_fire_second(cron, zone, gap, overlap, last // SECOND, -(-first // SECOND))
-            return None if second is None else second * SECOND
-        case IntervalSchedule(every, anchor):
-            fire = anchor + (last - anchor) // every * every
-            return fire if fire >= max(first, anchor) else None
-        case OneTimeSchedule(at):
-            return at if first <= at <= last else None
-        case _:
-            assert_never(schedule)
+    if isinstance(schedule, CalendarSchedule):
+        return calendar_previous(schedule, before)
+    return plain_previous(schedule, before)
 
 
 def fires(schedule: Schedule, after: Instant, until: Instant | None, limit: int) -> list[Instant]:
@@ -131,47 +83,44 @@ def fires(schedule: Schedule, after: Instant, until: Instant | None, limit: int)
     return found
 
 
+def is_fire(schedule: Schedule, at: Instant) -> bool:
+    """Whether it fires at this instant."""
+    return _next(schedule, at - 1) == at
+
+
 def explain_fire(schedule: Schedule, at: Instant) -> str | None:
-    """What a change of the clocks did to the fire at this instant, as a fact for people; mostly None."""
-    match schedule:
-        case CronSchedule(cron, zone, gap, overlap):
-            return None if at % SECOND else note_on_fire(cron, zone, gap, overlap, at // SECOND)
-        case IntervalSchedule() | OneTimeSchedule():
-            return None
-        case _:
-            assert_never(schedule)
+    """What a change of the clocks or a calendar did to the fire at this instant, as a fact for people; mostly None."""
+    return calendar_note(schedule, at) if isinstance(schedule, CalendarSchedule) else plain_note(schedule, at)
 
 
 def excluded_by(schedule: Schedule, at: Instant) -> str | None:
-    """Why a calendar excludes this instant, in words that name the calendar; None when none does. No schedule has one yet."""
-    return None
+    """Why a calendar excludes this instant, in words that name the calendar; None when none does.
+
+    It says why nothing fired at a time that the schedule itself names, or why that fire was moved.
+    """
+    return excluded_nominal(schedule, at) if isinstance(schedule, CalendarSchedule) else None
+
+
+def excluded(schedule: Schedule, after: Instant, until: Instant, limit: int) -> list[tuple[Instant, str]]:
+    """What the schedule itself names in (after, until] and a calendar excludes, with the reason; the first `limit`."""
+    found: list[tuple[Instant, str]] = []
+    if not isinstance(schedule, CalendarSchedule):
+        return found
+    while len(found) < limit:
+        nominal = plain_next(schedule.base, after)
+        if nominal is None or nominal > until:
+            break
+        reason = excluded_nominal(schedule, nominal)
+        if reason is not None:
+            found.append((nominal, reason))
+        after = nominal
+    return found
+
+
+def plain_of(schedule: Schedule) -> PlainSchedule:
+    """The schedule without its calendars."""
+    return schedule.base if isinstance(schedule, CalendarSchedule) else schedule
 
 
 def _next(schedule: Schedule, after: Instant) -> Instant | None:
-    first, last = _bounds(schedule)
-    first = max(first, after + 1)
-    if first > last:
-        return None
-    match schedule:
-        case CronSchedule(cron, zone, gap, overlap):
-            second = next_fire_second(cron, zone, gap, overlap, -(-first // SECOND), last // SECOND)
-            return None if second is None else second * SECOND
-        case IntervalSchedule(every, anchor):
-            fire = anchor if first <= anchor else anchor - (anchor - first) // every * every
-            return fire if fire <= last else None
-        case OneTimeSchedule(at):
-            return at if first <= at <= last else None
-        case _:
-            assert_never(schedule)
-
-
-def _bounds(schedule: Schedule) -> tuple[Instant, Instant]:
-    """The first and the last instant at which the schedule may fire."""
-    first = 0 if schedule.start_at is None else max(0, schedule.start_at)
-    last = LATEST if schedule.end_at is None else min(LATEST, schedule.end_at)
-    return first, last
-
-
-def _check_bounds(start_at: Instant | None, end_at: Instant | None) -> None:
-    if start_at is not None and end_at is not None and end_at < start_at:
-        raise Invalid(BAD_TIME, "ends before it starts.", field="endAt", hint="Put endAt at or after startAt.")
+    return calendar_next(schedule, after) if isinstance(schedule, CalendarSchedule) else plain_next(schedule, after)

@@ -11,10 +11,10 @@ import re
 from duly.domain.cron import Cron
 from duly.domain.cron_days import MONTH_LENGTHS
 from duly.domain.cron_fields import CronField
-from duly.domain.dst import DstGap, DstOverlap, readings_in_gap
+from duly.domain.dst import DstGap, DstOverlap, LocalTimes, readings_in_gap
 from duly.domain.fire_notes import clock
 from duly.domain.instants import DAY, SECOND, Instant, from_rfc3339
-from duly.domain.schedule import CronSchedule, Schedule, next_fire
+from duly.domain.schedule import CronSchedule, RuleSchedule, Schedule, next_fire, plain_of
 from duly.domain.zones import LocalSecond, Stretch, changes, stretch_at
 
 # Without a `now` the zone is judged by what tzdata knows of its future.
@@ -26,11 +26,13 @@ _STEP = re.compile(r"(?:\*|([0-9]+)-([0-9]+))/([0-9]+)")
 
 def lint(schedule: Schedule, *, now: Instant | None = None) -> list[str]:
     """Warnings, each a sentence. `now` lets it look at the coming clock changes and at schedules that are over."""
-    if not isinstance(schedule, CronSchedule):
-        return ["never fires again"] if now is not None and next_fire(schedule, now) is None else []
-    cron = schedule.cron
-    found = [*_either_day(cron), *_uneven_steps(cron), *_rare_days(cron)]
-    found += _clock_changes(schedule, _REFERENCE if now is None else now)
+    plain = plain_of(schedule)
+    found: list[str] = []
+    if isinstance(plain, CronSchedule):
+        cron = plain.cron
+        found += [*_either_day(cron), *_uneven_steps(cron), *_rare_days(cron)]
+    if isinstance(plain, CronSchedule | RuleSchedule):
+        found += _clock_changes(plain, _REFERENCE if now is None else now)
     if now is not None and next_fire(schedule, now) is None:
         found.append("never fires again")
     return found
@@ -91,7 +93,7 @@ def _rare_days(cron: Cron) -> list[str]:
     return [f"months without day {day} are skipped; L is the last day of every month" if day.isdigit() else "some months have no such day"]
 
 
-def _clock_changes(schedule: CronSchedule, since: Instant) -> list[str]:
+def _clock_changes(schedule: CronSchedule | RuleSchedule, since: Instant) -> list[str]:
     found: dict[str, None] = {}
     for change in changes(schedule.zone, since, since + _TWO_YEARS):
         after = stretch_at(schedule.zone, change.at // SECOND)
@@ -101,14 +103,14 @@ def _clock_changes(schedule: CronSchedule, since: Instant) -> list[str]:
     return list(found)
 
 
-def _forward(schedule: CronSchedule, after: Stretch) -> str | None:
-    cron = schedule.cron
-    skipped = readings_in_gap(cron, after, 100)
+def _forward(schedule: CronSchedule | RuleSchedule, after: Stretch) -> str | None:
+    times = schedule.times
+    skipped = readings_in_gap(times, after, 100)
     if not skipped:
         return None
     when = "when the clocks go forward"
-    if cron.is_wild:
-        return None if _fires_on(cron, after) else f"has no run on the day {when}: {_times(skipped)} not exist then"
+    if times.is_wild:
+        return None if _fires_on(times, after) else f"has no run on the day {when}: {_times(skipped)} not exist then"
     if schedule.gap is DstGap.SKIP:
         return f"{_times(skipped)} not exist {when}, and dstGap=skip leaves the run out"
     landing = (
@@ -116,7 +118,7 @@ def _forward(schedule: CronSchedule, after: Stretch) -> str | None:
         if schedule.gap is DstGap.RUN_AFTER
         else [reading + after.offset - after.offset_before for reading in skipped]
     )
-    joined = [reading for reading in landing if cron.matches(reading)]
+    joined = [reading for reading in landing if times.matches(reading)]
     if schedule.gap is DstGap.RUN_AFTER and len(skipped) > 1:
         return f"{_times(skipped)} not exist {when}, and become one run at {clock(landing[0])}"
     if joined:
@@ -124,22 +126,22 @@ def _forward(schedule: CronSchedule, after: Stretch) -> str | None:
     return None
 
 
-def _back(schedule: CronSchedule, after: Stretch) -> str | None:
-    cron = schedule.cron
-    if cron.is_wild or schedule.overlap is not DstOverlap.BOTH:
+def _back(schedule: CronSchedule | RuleSchedule, after: Stretch) -> str | None:
+    times = schedule.times
+    if times.is_wild or schedule.overlap is not DstOverlap.BOTH:
         return None
-    first = cron.at_or_after(after.start + after.offset)
+    first = times.at_or_after(after.start + after.offset)
     if first is None or first >= after.repeats_until:
         return None
     return f"{clock(first)} happens twice when the clocks go back, and dstOverlap=both runs it twice"
 
 
-def _fires_on(cron: Cron, after: Stretch) -> bool:
+def _fires_on(times: LocalTimes, after: Stretch) -> bool:
     """Does the day of a jump forward keep any reading that the expression names?"""
     skipped, shown = after.gap
     midnight = skipped // 86_400 * 86_400
-    before = cron.at_or_after(midnight)
-    later = cron.at_or_after(shown)
+    before = times.at_or_after(midnight)
+    later = times.at_or_after(shown)
     return (before is not None and before < skipped) or (later is not None and later < midnight + 86_400)
 
 

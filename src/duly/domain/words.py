@@ -18,7 +18,9 @@ from typing import NamedTuple, assert_never
 from duly.domain.cron import Cron
 from duly.domain.cron_fields import CronField, DayForm, DayKind
 from duly.domain.instants import DAY, HOUR, MINUTE, SECOND, Instant, Micros, to_datetime
-from duly.domain.schedule import CronSchedule, IntervalSchedule, OneTimeSchedule, Schedule
+from duly.domain.phrases import MONTH_NAMES, join, ordinal
+from duly.domain.rule_words import describe_rule
+from duly.domain.schedule import CalendarSchedule, CronSchedule, IntervalSchedule, OneTimeSchedule, OnExcluded, RuleSchedule, Schedule
 from duly.domain.schedule_lint import lint
 from duly.domain.zones import changes, offset_at
 
@@ -27,13 +29,17 @@ __all__ = ["describe", "lint", "zone_in_words"]
 # More times of day than this are told by their fields.
 _MOST_TIMES = 6
 
-_MONTH_NAMES = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"]
 _DAY_NAMES = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"]
 _ORDINALS = ("", "first", "second", "third", "fourth", "fifth")
 _WORKDAYS, _WEEKEND = 0b0111110, 0b1000001
 _UTC_NAMES = frozenset(["UTC", "Etc/UTC", "UCT", "Etc/UCT", "Universal", "Etc/Universal", "Zulu", "Etc/Zulu"])
 _REGIONS = frozenset(["Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific"])
 _STEP = re.compile(r"\*/([0-9]+)")
+_EXCLUDING = {
+    OnExcluded.SKIP: "except as excluded by",
+    OnExcluded.NEXT_BUSINESS_DAY: "or on the next business day by",
+    OnExcluded.PREVIOUS_BUSINESS_DAY: "or on the previous business day by",
+}
 
 
 def describe(schedule: Schedule) -> str:
@@ -41,8 +47,12 @@ def describe(schedule: Schedule) -> str:
     match schedule:
         case CronSchedule(cron, zone):
             sentence = _describe_cron(cron, zone)
+        case RuleSchedule(rule, zone):
+            sentence = describe_rule(rule, zone_in_words(zone))
         case IntervalSchedule(every):
             sentence = _describe_interval(every)
+        case CalendarSchedule(base, calendars, on_excluded):
+            return f"{describe(base)}, {_EXCLUDING[on_excluded]} {join([calendar.name for calendar in calendars])}"
         case OneTimeSchedule(at):
             return f"On {_date(at)} at {_time(at)} UTC, once"
         case _:
@@ -79,8 +89,8 @@ def _describe_cron(cron: Cron, zone: str) -> str:
     times = _times_of_day(cron)
     if times is not None:
         if not days.leading:
-            return f"At {_join(times)} {days.trailing}, {place}"
-        return f"{_capital(days.leading)} at {_join(times)} {place}"
+            return f"At {join(times)} {days.trailing}, {place}"
+        return f"{_capital(days.leading)} at {join(times)} {place}"
     repetition = _capital(_repetition(cron))
     sentence = f"{repetition} {days.trailing}".rstrip()
     if not days.trailing and cron.hour.text == "*" and _keeps_whole_hours(zone):
@@ -166,7 +176,7 @@ def _run(values: list[int]) -> tuple[int, int] | None:
 def _days(cron: Cron) -> _Days:
     any_day, any_weekday = cron.day.text == "*", cron.weekday.text == "*"
     months = [] if cron.month.text == "*" else cron.month.values
-    within = f" in {_join([_MONTH_NAMES[month - 1] for month in months])}" if months else ""
+    within = f" in {join([MONTH_NAMES[month - 1] for month in months])}" if months else ""
     if any_day and any_weekday:
         return _Days(f"every day{within}", within.strip())
     if any_day:
@@ -187,32 +197,32 @@ def _weekdays(weekday: CronField, months: list[int], within: str) -> _Days:
             name = "weekdays" if weekday.mask == _WORKDAYS else "weekends"
             return _Days("", f"on {name}{within}")
         names = [_DAY_NAMES[value] for value in _monday_first(weekday.values)]
-        return _Days(f"every {_join(names)}{within}", f"on {_join([f'{name}s' for name in names])}{within}")
+        return _Days(f"every {join(names)}{within}", f"on {join([f'{name}s' for name in names])}{within}")
     nouns = _weekday_nouns(weekday, _month_noun(months))
     return _Days(f"on {nouns}", f"on {nouns}")
 
 
 def _weekday_nouns(weekday: CronField, month: str) -> str:
     plain = [f"every {_DAY_NAMES[value]}" + ("" if month == "the month" else f" of {month}") for value in _monday_first(weekday.values)]
-    return _join(plain + [f"{_form(form)} of {month}" for form in weekday.forms])
+    return join(plain + [f"{_form(form)} of {month}" for form in weekday.forms])
 
 
 def _weekday_choice(weekday: CronField) -> str:
     plain = [f"a {_DAY_NAMES[value]}" for value in _monday_first(weekday.values)]
-    return _join(plain + [f"{_form(form)} of the month" for form in weekday.forms], "or")
+    return join(plain + [f"{_form(form)} of the month" for form in weekday.forms], "or")
 
 
 def _month_days(day: CronField, months: list[int]) -> _Days:
     month = _month_noun(months)
     step = _STEP.fullmatch(day.text)
     if step:
-        said = f"on every {_ordinal(int(step[1]))} day of {month} from the 1st"
+        said = f"on every {ordinal(int(step[1]))} day of {month} from the 1st"
         return _Days(said, said)
     if len(months) == 1 and not day.forms and len(day.values) == 1:
         said = f"on {day.values[0]} {month}"
         return _Days(f"{said} of every leap year" if said == "on 29 February" else f"every year {said}", said)
-    nouns = [f"the {part}" for part in _ranges(day.values, _ordinal)] + [_form(form) for form in day.forms]
-    said = f"on {_join(nouns)} of {month}"
+    nouns = [f"the {part}" for part in _ranges(day.values, ordinal)] + [_form(form) for form in day.forms]
+    said = f"on {join(nouns)} of {month}"
     return _Days(said, said)
 
 
@@ -225,7 +235,7 @@ def _form(form: DayForm) -> str:
         case DayKind.LAST_WORKDAY:
             return "the last weekday (Monday to Friday)"
         case DayKind.NEAREST_WORKDAY:
-            return f"the weekday (Monday to Friday) nearest the {_ordinal(form.number)}"
+            return f"the weekday (Monday to Friday) nearest the {ordinal(form.number)}"
         case DayKind.NTH_WEEKDAY:
             return f"the {_ORDINALS[form.number]} {_DAY_NAMES[form.weekday]}"
         case DayKind.LAST_WEEKDAY:
@@ -235,7 +245,7 @@ def _form(form: DayForm) -> str:
 
 
 def _month_noun(months: list[int]) -> str:
-    return _join([_MONTH_NAMES[month - 1] for month in months]) if months else "the month"
+    return join([MONTH_NAMES[month - 1] for month in months]) if months else "the month"
 
 
 def _monday_first(weekdays: list[int]) -> list[int]:
@@ -259,7 +269,7 @@ def _every(count: int, unit: str) -> str:
 
 
 def _listed(unit: str, values: list[int]) -> str:
-    return f"{unit}{'' if len(values) == 1 else 's'} {_join(_ranges(values, str))}"
+    return f"{unit}{'' if len(values) == 1 else 's'} {join(_ranges(values, str))}"
 
 
 def _ranges(values: list[int], say: Callable[[int], str]) -> list[str]:
@@ -276,15 +286,6 @@ def _ranges(values: list[int], say: Callable[[int], str]) -> list[str]:
             said += [say(value) for value in values[start : end + 1]]
         start = end + 1
     return said
-
-
-def _join(parts: list[str], word: str = "and") -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {word} {parts[-1]}"
-
-
-def _ordinal(number: int) -> str:
-    suffix = "th" if 10 < number < 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{suffix}"
 
 
 def _capital(text: str) -> str:

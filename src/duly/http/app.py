@@ -12,7 +12,7 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from duly.domain.errors import DulyError, Invalid
-from duly.http import auth, bulk, dead_letters, executions, fleet, health, jobs, keys, schedules, why, workers
+from duly.http import auth, bulk, calendars, dead_letters, executions, fleet, health, jobs, keys, schedules, why, workers
 from duly.http.limits import ClientGone, hung_up
 from duly.http.openapi import openapi_route
 from duly.http.problems import MEDIA_TYPE, Headers, fault, problem_of
@@ -61,6 +61,7 @@ def route_table() -> Table:
         *jobs.ROUTES,
         *executions.ROUTES,
         *schedules.ROUTES,
+        *calendars.ROUTES,
         *fleet.ROUTES,
         *why.ROUTES,
         *dead_letters.ROUTES,

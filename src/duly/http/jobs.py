@@ -1,35 +1,31 @@
-"""Jobs: create, list, show, change, pause, resume, cancel."""
+"""Jobs: create, list, show, change, pause, resume, skip a fire, cancel."""
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from duly.domain.access import Role
-from duly.domain.errors import Conflict, Invalid
 from duly.domain.ids import JobId, job_text
 from duly.domain.job import Job
 from duly.domain.lifecycle import JobState
 from duly.http.cursors import Cursor, Limit, from_cursor, paged, to_cursor
+from duly.http.etags import IF_MATCH, etag, expected_version
 from duly.http.limits import LARGEST_BATCH
 from duly.http.routing import Call, Reply, route
 from duly.ports.store import ExecutionFilter, JobFilter
 from duly.usecases.jobs import next_fires
 from duly.usecases.preview import words_of
 from duly.wire.executions import execution_view
-from duly.wire.jobs import JobBatchShape, JobDetailView, JobShape, JobStateName, JobView, PauseShape, job_fields, job_view
-from duly.wire.shapes import NO_NUL, NothingShape, Page, shown
+from duly.wire.jobs import JobBatchShape, JobDetailView, JobShape, JobStateName, JobView, PauseShape, SkipShape, job_fields, job_view
+from duly.wire.shapes import NO_NUL, NothingShape, Page, moment, shown
 
 FilterText = Annotated[str, Meta(min_length=1, max_length=128, extra_json_schema=NO_NUL)]
 
-SCHEDULE_PROBLEMS = ("DULY-E101", "DULY-E102", "DULY-E103", "DULY-E104", "DULY-E105", "DULY-E114")
+SCHEDULE_PROBLEMS = ("DULY-E101", "DULY-E102", "DULY-E103", "DULY-E104", "DULY-E105", "DULY-E114", "DULY-E134", "DULY-E209", "DULY-E251")
 SHOWN_FIRES = 5
 SHOWN_EXECUTIONS = 5
-
-_ETAG = re.compile(rb'(?:W/)?"[!#-~]{1,64}"')
-_OUR_ETAG = re.compile(rb'"v([1-9][0-9]{0,8})"')
 
 JOB_EXAMPLES = {
     "cron": {
@@ -71,7 +67,7 @@ class JobQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=True)
 async def create_job(call: Call, body: JobShape) -> Reply:
     """Create a job"""
     job = (await call.services.jobs.create(call.actor, [body], call.idempotency))[0]
-    return Reply(_view(job), headers=[(b"location", f"/v1/jobs/{job_text(job.id)}".encode()), _etag(job)])
+    return Reply(_view(call, job), headers=[(b"location", f"/v1/jobs/{job_text(job.id)}".encode()), etag(job.version.version)])
 
 
 @route(
@@ -90,7 +86,7 @@ async def create_job(call: Call, body: JobShape) -> Reply:
 async def create_jobs(call: Call, body: JobBatchShape) -> Reply:
     """Create many jobs in one transaction: all of them, or none"""
     created = await call.services.jobs.create(call.actor, body.jobs, call.idempotency)
-    return Reply(Page(items=[_view(job) for job in created]))
+    return Reply(Page(items=[_view(call, job) for job in created]))
 
 
 @route("GET", "/v1/jobs", role=Role.VIEWER, answer=Page[JobView], problems=("DULY-E112",))
@@ -109,7 +105,7 @@ async def list_jobs(call: Call, query: JobQuery) -> Reply:
         )
     )
     page, cursor = paged(found, query.limit, lambda job: to_cursor(job.id))
-    return Reply(Page(items=[_view(job) for job in page], next_cursor=cursor))
+    return Reply(Page(items=[_view(call, job) for job in page], next_cursor=cursor))
 
 
 @route(
@@ -124,12 +120,13 @@ async def show_job(call: Call, job_id: JobId) -> Reply:
     """Show a job with its next fires and latest executions"""
     job = await call.services.jobs.show(call.actor, job_id)
     latest = await call.services.executions.find(ExecutionFilter(tenant=call.actor.tenant, job_id=job_id, limit=SHOWN_EXECUTIONS))
+    now = call.services.clock.now()
     view = JobDetailView(
-        **job_fields(job, words_of(job.version.spec.timing, job.id)),
-        next_fires=[shown(at) or "" for at in next_fires(job, call.services.clock.now(), SHOWN_FIRES)],
+        **job_fields(job, words_of(job.version.spec.timing, job.id), now),
+        next_fires=[shown(at) or "" for at in next_fires(job, SHOWN_FIRES)],
         latest_executions=[execution_view(execution) for execution in latest],
     )
-    return Reply(view, headers=[_etag(job)])
+    return Reply(view, headers=[etag(job.version.version)])
 
 
 @route(
@@ -137,59 +134,65 @@ async def show_job(call: Call, job_id: JobId) -> Reply:
     "/v1/jobs/{jobId}",
     role=Role.ADMIN,
     answer=JobView,
-    problems=(*SCHEDULE_PROBLEMS, "DULY-E204", "DULY-E208", "DULY-E209", "DULY-E210"),
-    request_headers={
-        "If-Match": {
-            "description": "Change the job only if it still has this ETag.",
-            "schema": {"type": "string", "pattern": '^([*]|"v[1-9][0-9]{0,8}")$', "examples": ['"v3"']},
-        }
-    },
+    problems=(*SCHEDULE_PROBLEMS, "DULY-E204", "DULY-E208", "DULY-E210"),
+    request_headers=IF_MATCH,
     response_headers={"ETag": "The job's new version, for If-Match."},
     examples=JOB_EXAMPLES,
 )
 async def change_job(call: Call, job_id: JobId, body: JobShape) -> Reply:
     """Give a job a new version"""
-    job = await call.services.jobs.change(call.actor, job_id, body, _expected_version(call))
-    return Reply(_view(job), headers=[_etag(job)])
+    job = await call.services.jobs.change(call.actor, job_id, body, expected_version(call))
+    return Reply(_view(call, job), headers=[etag(job.version.version)])
 
 
 @route("DELETE", "/v1/jobs/{jobId}", role=Role.ADMIN, answer=JobView, problems=("DULY-E204",))
 async def cancel_job(call: Call, job_id: JobId) -> Reply:
     """Cancel a job and its future fires; its history stays, and what runs goes on"""
-    return Reply(_view(await call.services.jobs.cancel(call.actor, job_id)))
+    return Reply(_view(call, await call.services.jobs.cancel(call.actor, job_id)))
 
 
-@route("POST", "/v1/jobs/{jobId}/pause", role=Role.OPERATOR, answer=JobView, problems=("DULY-E204", "DULY-E210"), body_optional=True)
+@route(
+    "POST",
+    "/v1/jobs/{jobId}/pause",
+    role=Role.OPERATOR,
+    answer=JobView,
+    problems=("DULY-E105", "DULY-E204", "DULY-E210"),
+    body_optional=True,
+    examples={"forGood": {"reason": "the disks are full"}, "untilMonday": {"until": "2026-12-28T07:00:00Z"}},
+)
 async def pause_job(call: Call, job_id: JobId, body: PauseShape) -> Reply:
-    """Pause a job: no fire until it is resumed"""
-    return Reply(_view(await call.services.jobs.pause(call.actor, job_id, body.reason)))
+    """Pause a job: no fire until it is resumed, or until a time"""
+    return Reply(_view(call, await call.services.jobs.pause(call.actor, job_id, body.reason, moment(body.until, "until"))))
 
 
 @route("POST", "/v1/jobs/{jobId}/resume", role=Role.OPERATOR, answer=JobView, problems=("DULY-E204", "DULY-E210"), body_optional=True)
 async def resume_job(call: Call, job_id: JobId, body: NothingShape) -> Reply:
     """Resume a paused job: it fires again from now on"""
-    return Reply(_view(await call.services.jobs.resume(call.actor, job_id)))
+    return Reply(_view(call, await call.services.jobs.resume(call.actor, job_id)))
 
 
-def _view(job: Job) -> JobView:
-    return job_view(job, words_of(job.version.spec.timing, job.id))
+@route(
+    "POST",
+    "/v1/jobs/{jobId}/skip",
+    role=Role.OPERATOR,
+    answer=JobView,
+    problems=("DULY-E105", "DULY-E136", "DULY-E204", "DULY-E209", "DULY-E210", "DULY-E253"),
+    body_optional=True,
+    examples={"next": {}, "thatOne": {"at": "2026-12-24T03:00:00Z"}},
+)
+async def skip_fire(call: Call, job_id: JobId, body: SkipShape) -> Reply:
+    """Skip one fire: the next one, or the one at a time; it is recorded as skipped when that time comes"""
+    return Reply(_view(call, await call.services.jobs.skip(call.actor, job_id, moment(body.at, "at"))))
 
 
-def _etag(job: Job) -> tuple[bytes, bytes]:
-    return b"etag", b'"v%d"' % job.version.version
+@route("POST", "/v1/jobs/{jobId}/unskip", role=Role.OPERATOR, answer=JobView, problems=("DULY-E204", "DULY-E209"), body_optional=True)
+async def unskip_fire(call: Call, job_id: JobId, body: NothingShape) -> Reply:
+    """Take a skip back"""
+    return Reply(_view(call, await call.services.jobs.unskip(call.actor, job_id)))
 
 
-def _expected_version(call: Call) -> int | None:
-    """The version that If-Match names; None when any will do."""
-    sent = call.headers.get(b"if-match")
-    if sent is None or sent == b"*":
-        return None
-    if ours := _OUR_ETAG.fullmatch(sent):
-        return int(ours.group(1))
-    if _ETAG.fullmatch(sent):
-        # Well formed, and never handed out: whatever it was read from, it is not this job as it stands.
-        raise Conflict("DULY-E209", "The job does not have this ETag.", field="If-Match")
-    raise Invalid("DULY-E106", "must be one ETag in double quotes, or *.", field="If-Match", hint='For example If-Match: "v3".')
+def _view(call: Call, job: Job) -> JobView:
+    return job_view(job, words_of(job.version.spec.timing, job.id), call.services.clock.now())
 
 
-ROUTES = [create_job, create_jobs, list_jobs, show_job, change_job, cancel_job, pause_job, resume_job]
+ROUTES = [create_job, create_jobs, list_jobs, show_job, change_job, cancel_job, pause_job, resume_job, skip_fire, unskip_fire]

@@ -24,6 +24,7 @@ _TAKES_BODY = ("DULY-E106", "DULY-E107", "DULY-E108", "DULY-E109", "DULY-E110", 
 
 _PATH_IDS: Mapping[str, Schema] = {
     "jobId": {"type": "string", "pattern": "^job_[0-9a-f]{32}$", "examples": ["job_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d"]},
+    "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", "examples": ["de-holidays"]},
     "executionId": {"type": "string", "pattern": "^run_[0-9a-f]{32}$", "examples": ["run_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d"]},
     "batchId": {"type": "string", "pattern": "^batch_[0-9a-f]{32}$", "examples": ["batch_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d"]},
     "workerId": {"type": "string", "pattern": "^[0-9]{1,18}$", "examples": ["17"]},
@@ -64,6 +65,7 @@ def _timing(kind: str, own: str | None, *, has_zone: bool = False) -> Schema:
     """Objects of this type of job, whether they say so or leave it to their own key."""
     absent: Schema = {key: {"type": "null"} for key in ("schedule", "intervalSec", "runAt", "delaySec") if key != own}
     only_cron: Schema = {} if has_zone else {"seconds": {"const": False}, "timezone": {"type": "null"}}
+    only_cron |= {} if own is not None else {"calendars": {"maxItems": 0}, "jitterSec": {"const": 0}}
     needed: Schema = {} if own is None else {own: {"not": {"type": "null"}}}
     return {
         "properties": {"type": {"enum": [kind, None]}, **absent, **only_cron, **needed},
@@ -73,6 +75,7 @@ def _timing(kind: str, own: str | None, *, has_zone: bool = False) -> Schema:
 
 _TIMED = [
     _timing("CRON", "schedule", has_zone=True),
+    {**_timing("RRULE", "schedule", has_zone=True), "required": ["type", "schedule"]},
     _timing("INTERVAL", "intervalSec"),
     _timing("ONE_TIME", "runAt"),
     _timing("DELAYED", "delaySec"),
@@ -137,7 +140,7 @@ def statuses(declared: Route) -> dict[int, list[str]]:
         codes.add("DULY-E106")  # unknown query parameters
         codes.add("DULY-E303")
     if declared.path_id is not None:
-        codes.add("DULY-E111")
+        codes.add("DULY-E114" if "{name}" in declared.path else "DULY-E111")
     if declared.query is not None:
         codes.add("DULY-E110")
     if declared.body is not None:

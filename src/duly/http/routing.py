@@ -3,7 +3,7 @@
     @route("GET", "/v1/jobs/{jobId}", role=Role.VIEWER, answer=JobDetailView, problems=("DULY-E204",))
     async def show_job(call: Call, job_id: JobId) -> Reply: ...
 
-The signature says what a route takes: ids such as `job_id` come from the path, `query`
+The signature says what a route takes: `name` and ids such as `job_id` come from the path, `query`
 and `body` are msgspec structs. Matching is exact and on the raw bytes of the path: nothing is
 decoded, normalised, redirected or case-folded, so there is one spelling of every path. Whoever
 is not in PUBLIC needs a key, whether the path exists or not.
@@ -24,6 +24,7 @@ import msgspec
 from starlette.types import Receive
 
 from duly.domain.access import Actor, Role
+from duly.domain.calendars import parse_calendar_name
 from duly.domain.errors import Forbidden, Invalid, NotFound
 from duly.domain.ids import parse_batch_id, parse_execution_id, parse_job_id, parse_key_id, parse_worker_id
 from duly.domain.instants import HOUR
@@ -42,6 +43,7 @@ _PATH_IDS: dict[str, tuple[str, Callable[[str], object]]] = {
     "{workerId}": ("worker_id", parse_worker_id),
     "{keyId}": ("key_id", parse_key_id),
     "{batchId}": ("batch_id", parse_batch_id),
+    "{name}": ("name", parse_calendar_name),
 }
 _SEGMENT = re.compile(rb"[A-Za-z0-9_~-][A-Za-z0-9_.~:@!$&'()*+,=-]*")
 _INTEGER = re.compile(r"-?[0-9]{1,18}")

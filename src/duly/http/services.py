@@ -9,6 +9,7 @@ from importlib import metadata
 from duly.ports.clock import Clock
 from duly.usecases.access import Access, Keyring
 from duly.usecases.bulk import Bulk
+from duly.usecases.calendars import Calendars
 from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
@@ -40,4 +41,5 @@ class Services:
     workers: Workers
     clock: Clock
     ready: Callable[[], Awaitable[None]]
+    calendars: Calendars
     version: str = field(default_factory=installed_version)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from duly.domain.access import DEFAULT_TENANT
+from duly.domain.calendars import Calendar
 from duly.domain.decide import Firing
 from duly.domain.execution import (
     Attempt,
@@ -27,6 +28,7 @@ from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant, Micros
 from duly.domain.job import Job, JobSpec, JobVersion
 from duly.domain.lifecycle import JobState, State
+from duly.ports.calendars import Calendars, SkipAnswer
 from duly.ports.checkpoints import Checkpoints as Checkpoints
 from duly.ports.desk import Desk
 from duly.ports.keys import Keys
@@ -75,6 +77,8 @@ class JobFilter:
     pool: str | None = None
     before: JobId | None = None
     limit: int = 50
+    # When it is asked: a pause with an end is over by itself.
+    now: Instant = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,8 @@ class Definitions(Versions, Protocol):
     async def create_jobs(self, creations: Sequence[tuple[Sequence[NewJob], Idempotency | None]], now: Instant) -> list[list[Job]]:
         """Create all or none, in one transaction. With an idempotency key that was used before for the same body: the jobs of then.
 
-        Raises Conflict for a name that a live job of the tenant has (DULY-E208), and for a key used with another body (DULY-E207).
+        Raises Conflict for a name that a live job of the tenant has (DULY-E208), for a key used with another body (DULY-E207),
+        and when a calendar is not any more as the job has it written out (DULY-E209).
         """
 
     async def job(self, tenant: int, id: JobId) -> Job | None:
@@ -111,6 +116,7 @@ class Definitions(Versions, Protocol):
     ) -> bool:
         """Give the job a new current version; its schedule keeps its next fire unless it is rescheduled. A paused job stays paused.
 
+        A pause with an end is kept: the next fire is not before that end. So is a skip, if the new version fires then at all.
         False when `expected` is not the current version number (somebody was faster). Raises as `create_jobs` for a taken name.
         """
 
@@ -123,11 +129,21 @@ class Definitions(Versions, Protocol):
         reason: str | None,
         now: Instant,
         expected: int | None = None,
+        *,
+        by: str | None = None,
+        until: Instant | None = None,
     ) -> bool:
         """Pause, resume (with the next fire to wait for) or cancel. After it, a paused or cancelled job makes no fire later than now.
 
+        A pause with an end (`until`) needs nobody to end it: the job waits, active, for the given fire past that end.
         False when the job is not there, is cancelled already, or has another version number than `expected`: read it again.
         """
+
+    async def skip(self, tenant: int, id: JobId, at: Instant | None, by: str, expected: int) -> SkipAnswer:
+        """Ask to skip the fire at `at`, or with None to skip none. Nothing is written unless the answer is DONE."""
+
+    async def calendars_named(self, tenant: int, names: Sequence[str]) -> dict[str, Calendar]:
+        """Those of these calendars that there are, by name."""
 
 
 class Intake(Protocol):
@@ -392,8 +408,8 @@ class Insights(Protocol):
     async def standing_counts(self, tenant: int) -> dict[State, int]:
         """How many executions stand in each state."""
 
-    async def job_counts(self, tenant: int) -> dict[JobState, int]:
-        """How many jobs are in each state."""
+    async def job_counts(self, tenant: int, now: Instant) -> dict[JobState, int]:
+        """How many jobs are in each state; a pause with an end is over by itself."""
 
     async def ready_by_pool(self) -> list[tuple[str, int, int | None]]:
         """(pool, ready executions, smallest rank) of pools that have ready work."""
@@ -446,3 +462,4 @@ class Store:
     letters: Letters
     health: Health
     desk: Desk
+    calendars: Calendars

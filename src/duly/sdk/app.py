@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from duly.domain.access import Actor
+from duly.domain.calendars import Calendar, OnExcluded
 from duly.domain.catchup import CatchUp, CatchUpPolicy
 from duly.domain.durations import parse_duration
 from duly.domain.errors import Conflict, Invalid
@@ -27,15 +28,17 @@ from duly.ports.clock import Clock, Entropy
 from duly.ports.handlers import ExecutorKind, PythonCall
 from duly.ports.store import JobFilter
 from duly.sdk.blocking import BlockingApp
+from duly.sdk.calendars import HolidayLike, WindowLike, declared_calendar
 from duly.sdk.limits import Concurrency, Rate, unique_of
 from duly.sdk.retry import Retry
 from duly.sdk.task import Task
+from duly.usecases.calendars import Calendars
 from duly.usecases.executions import Executions, Wanted
 from duly.usecases.jobs import Jobs
 
 P = ParamSpec("P")
 R = TypeVar("R")
-E = TypeVar("E", OverlapPolicy, CatchUpPolicy, Priority, DstGap, DstOverlap)
+E = TypeVar("E", OverlapPolicy, CatchUpPolicy, Priority, DstGap, DstOverlap, OnExcluded)
 
 # Why a job is paused that its application no longer declares. A pause for exactly this reason is ours to end.
 ARCHIVED = "archived: no longer declared in the code"
@@ -53,6 +56,7 @@ class Connection:
     close: Callable[[], Awaitable[None]]
     # Lets go of what the connection holds when its event loop has ended, so that nothing can be awaited on it.
     abandon: Callable[[], None]
+    calendars: Calendars
 
 
 @dataclass(slots=True)
@@ -69,6 +73,7 @@ class JobOptions(TypedDict, total=False):
 
     name: str
     cron: str
+    rrule: str
     seconds: bool
     every: str | float | timedelta
     at: datetime
@@ -77,6 +82,9 @@ class JobOptions(TypedDict, total=False):
     dst_overlap: str
     start_at: datetime
     end_at: datetime
+    calendars: Sequence[str]
+    on_excluded: str
+    jitter: str | float | timedelta
     overlap: str
     max_queued: int
     max_running: int
@@ -113,6 +121,7 @@ class App:
         self.name = name
         self.store = store
         self.tasks: dict[str, Task[Any, Any]] = {}
+        self.calendars: dict[str, Calendar] = {}
         self._links: dict[asyncio.AbstractEventLoop, _Link] = {}
         self._blocking = BlockingApp(self)
 
@@ -153,6 +162,23 @@ class App:
             raise Invalid("DULY-E118", f"job {name!r} is declared twice.", field="name", hint="Give one of them another name.")
         self.tasks[name] = task
         return task
+
+    def calendar(
+        self,
+        name: str,
+        *,
+        tz: str | None = None,
+        business_days: str | Sequence[str] | None = None,
+        holidays: Sequence[HolidayLike] = (),
+        windows: Sequence[WindowLike] = (),
+        weekly: Mapping[str, str | Sequence[str]] | None = None,
+    ) -> None:
+        """Declare a calendar that jobs may name; it is published with them. Times of the week are such as `{"SUN": "02:00-04:00"}`."""
+        if name in self.calendars:
+            raise Invalid("DULY-E118", f"calendar {name!r} is declared twice.", field="name", hint="Give one of them another name.")
+        self.calendars[name] = declared_calendar(
+            name, tz=tz, business_days=business_days, holidays=holidays, windows=windows, weekly=weekly or {}
+        )
 
     def calls(self) -> Mapping[str, PythonCall]:
         """Every handler by its name, for workers and their child processes."""
@@ -214,9 +240,13 @@ class App:
         """
         link = self._link()
         connection = await _connected(link)
+        used = {named.name for task in self.tasks.values() for named in task.spec.timing.calendars}
+        for name, calendar in self.calendars.items():
+            if name not in used:
+                await connection.calendars.put(connection.actor, calendar)
         published = {name: await self._publish(connection, task) for name, task in self.tasks.items()}
         link.published.update(published)
-        for job in await _active_jobs(connection):
+        for job in await _unarchived_jobs(connection):
             if job.version.spec.source == _source(self.name) and job.version.spec.name not in self.tasks:
                 # A job that has just fired its last fire, or was cancelled, needs no archiving any more.
                 with contextlib.suppress(Conflict):
@@ -226,18 +256,26 @@ class App:
     async def _publish(self, connection: Connection, task: Task[Any, Any]) -> Job:
         jobs, actor = connection.jobs, connection.actor
         now = connection.clock.now()
+        await self._publish_calendars(connection, task)
+        spec = await jobs.written_out(actor, task.spec)
         existing = await jobs.named(actor, task.name)
         if existing is None:
             try:
-                return (await jobs.create_specs(actor, [(new_id(now, connection.entropy), task.spec)], now))[0]
+                return (await jobs.create_specs(actor, [(new_id(now, connection.entropy), spec)], now))[0]
             except Conflict:
                 existing = await jobs.named(actor, task.name)
         assert existing is not None
-        if existing.version.spec != task.spec:
-            existing = await jobs.change_spec(actor, existing, task.spec, now)
+        if existing.version.spec != spec:
+            existing = await jobs.change_spec(actor, existing, spec, now)
         if existing.state is JobState.PAUSED and existing.pause_reason == ARCHIVED:
             existing = await jobs.resume(actor, existing.id)
         return existing
+
+    async def _publish_calendars(self, connection: Connection, task: Task[Any, Any]) -> None:
+        """Bring those that the job names and this application declares."""
+        for named in task.spec.timing.calendars:
+            if named.name in self.calendars:
+                await connection.calendars.put(connection.actor, self.calendars[named.name])
 
     async def enqueue_payloads(
         self, task: Task[Any, Any], payloads: Sequence[str], *, run_at: Instant | None = None, delay: Micros | None = None
@@ -270,12 +308,14 @@ def _connection_of(link: _Link) -> Connection | None:
     return link.connecting.result() if done else None
 
 
-async def _active_jobs(connection: Connection) -> list[Job]:
+async def _unarchived_jobs(connection: Connection) -> list[Job]:
+    """Jobs that fire, and those whose pause ends by itself."""
     found: list[Job] = []
-    wanted = JobFilter(connection.actor.tenant, state=JobState.ACTIVE, limit=200)
-    while page := await connection.jobs.find(wanted):
-        found += page
-        wanted = replace(wanted, before=page[-1].id)
+    for state in (JobState.ACTIVE, JobState.PAUSED):
+        wanted = JobFilter(connection.actor.tenant, state=state, limit=200)
+        while page := await connection.jobs.find(wanted):
+            found += [job for job in page if job.state is JobState.ACTIVE]
+            wanted = replace(wanted, before=page[-1].id)
     return found
 
 
@@ -340,16 +380,18 @@ def _duration(options: dict[str, Any], key: str) -> Micros | None:
 
 
 def _timing(options: dict[str, Any]) -> Timing:
-    given = [key for key in ("cron", "every", "at") if options.get(key) is not None]
+    given = [key for key in ("cron", "rrule", "every", "at") if options.get(key) is not None]
     if len(given) > 1:
         raise Invalid("DULY-E118", f"{given[0]} and {given[1]} contradict one another.", field=given[1])
-    kind = {"cron": JobType.CRON, "every": JobType.INTERVAL, "at": JobType.ONE_TIME}[given[0]] if given else JobType.ON_DEMAND
-    if options.get("tz") is not None and kind is not JobType.CRON:
-        raise Invalid("DULY-E118", "tz goes with cron only.", field="tz")
+    kind = _KINDS[given[0]] if given else JobType.ON_DEMAND
+    if options.get("tz") is not None and kind not in (JobType.CRON, JobType.RRULE):
+        raise Invalid("DULY-E118", "tz goes with cron and rrule only.", field="tz")
     every = options.get("every")
     return Timing(
         type=kind,
         cron=options.get("cron"),
+        # A rule without a start is counted from 1970 too, on its zone's own clock.
+        rule=options.get("rrule"),
         seconds=options.get("seconds", False),
         zone=options.get("tz") or "UTC",
         dst_gap=_one_of(DstGap, options.get("dst_gap", "run_after"), "dst_gap"),
@@ -360,7 +402,13 @@ def _timing(options: dict[str, Any]) -> Timing:
         run_at=_moment(options, "at"),
         start_at=_moment(options, "start_at"),
         end_at=_moment(options, "end_at"),
+        calendars=tuple(Calendar(name=name) for name in dict.fromkeys(options.get("calendars") or ())),
+        on_excluded=_one_of(OnExcluded, options.get("on_excluded", "skip"), "on_excluded"),
+        jitter=parse_duration(options.get("jitter", 0), field="jitter"),
     )
+
+
+_KINDS = {"cron": JobType.CRON, "rrule": JobType.RRULE, "every": JobType.INTERVAL, "at": JobType.ONE_TIME}
 
 
 def _moment(options: dict[str, Any], key: str) -> Instant | None:

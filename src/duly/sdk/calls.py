@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 
 from duly.domain.instants import from_datetime, to_rfc3339
 from duly.wire.bulk import BatchView, BulkView, DeadLettersView, DeadLetterView
+from duly.wire.calendars import CalendarShape, CalendarView, ImportView
 from duly.wire.executions import AttemptView, EnqueuedView, ExecutionView, LogLineView
 from duly.wire.fleet import PoolView, StatsView, VersionView, WorkerView
 from duly.wire.jobs import JobDetailView, JobShape, JobView
@@ -100,14 +101,24 @@ def cancel_job(job_id: str) -> Call[JobView]:
     return Call(Request("DELETE", f"/v1/jobs/{job_id}"), JobView, True)
 
 
-def pause_job(job_id: str, reason: str | None = None) -> Call[JobView]:
-    """No fire until it is resumed."""
-    return Call(_post(f"/v1/jobs/{job_id}/pause", {"reason": reason}), JobView, True)
+def pause_job(job_id: str, reason: str | None = None, *, until: datetime | None = None) -> Call[JobView]:
+    """No fire until it is resumed, or until a time."""
+    return Call(_post(f"/v1/jobs/{job_id}/pause", {"reason": reason, "until": until}), JobView, True)
 
 
 def resume_job(job_id: str) -> Call[JobView]:
     """Fire again from now on."""
     return Call(_post(f"/v1/jobs/{job_id}/resume", {}), JobView, True)
+
+
+def skip_fire(job_id: str, *, at: datetime | None = None) -> Call[JobView]:
+    """Skip one fire: the next one, or the one at a time."""
+    return Call(_post(f"/v1/jobs/{job_id}/skip", {"at": at}), JobView, at is not None)
+
+
+def unskip_fire(job_id: str) -> Call[JobView]:
+    """Take a skip back."""
+    return Call(_post(f"/v1/jobs/{job_id}/unskip", {}), JobView, True)
 
 
 def run_job(
@@ -261,6 +272,36 @@ def list_keys() -> Call[Page[KeyView]]:
 def revoke_key(key_id: str) -> Call[KeyView]:
     """A key opens nothing any more."""
     return Call(Request("DELETE", f"/v1/keys/{key_id}"), KeyView, True)
+
+
+# ---------------------------------------------------------------- calendars
+
+
+def list_calendars() -> Call[Page[CalendarView]]:
+    """Calendars, by name."""
+    return _get("/v1/calendars", Page[CalendarView])
+
+
+def show_calendar(name: str) -> Call[CalendarView]:
+    """One calendar."""
+    return _get(f"/v1/calendars/{quote(name, safe='')}", CalendarView)
+
+
+def set_calendar(name: str, calendar: CalendarShape | Mapping[str, Any], *, version: int | None = None) -> Call[CalendarView]:
+    """Make or change a calendar; with `version`, only if that is still the current one."""
+    headers = _JSON if version is None else {**_JSON, "If-Match": f'"v{version}"'}
+    request = Request("PUT", f"/v1/calendars/{quote(name, safe='')}", msgspec.json.encode(calendar), headers)
+    return Call(request, CalendarView, version is None)
+
+
+def delete_calendar(name: str) -> Call[CalendarView]:
+    """Delete a calendar that no job names."""
+    return Call(Request("DELETE", f"/v1/calendars/{quote(name, safe='')}"), CalendarView)
+
+
+def import_calendar(name: str, ics: str, *, dry_run: bool = False) -> Call[ImportView]:
+    """Add the days and times of an iCalendar file."""
+    return Call(_post(f"/v1/calendars/{quote(name, safe='')}/import", {"ics": ics, "dryRun": dry_run}), ImportView, True)
 
 
 # ---------------------------------------------------------------- the rest

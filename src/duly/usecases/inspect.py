@@ -70,4 +70,8 @@ class Fleet:
     async def counts(self, actor: Actor) -> Counts:
         """Where the tenant's jobs and executions stand."""
         workers = [worker for worker in await self.workers(actor) if self.is_live(worker)]
-        return Counts(await self._insights.job_counts(actor.tenant), await self._insights.standing_counts(actor.tenant), len(workers))
+        return Counts(
+            await self._insights.job_counts(actor.tenant, self._clock.now()),
+            await self._insights.standing_counts(actor.tenant),
+            len(workers),
+        )

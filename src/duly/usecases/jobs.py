@@ -1,21 +1,24 @@
-"""Jobs: create, change, pause, resume, cancel, list, show."""
+"""Jobs: create, change, pause, resume, skip a fire, cancel, list, show."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from duly.domain.access import Actor
+from duly.domain.calendars import Calendar
 from duly.domain.errors import Conflict, DulyError, Invalid, NotFound
 from duly.domain.ids import JobId, job_text, new_ids
-from duly.domain.instants import Instant, Micros
+from duly.domain.instants import Instant, Micros, to_rfc3339
 from duly.domain.job import NAME, Job, JobSpec, check_spec, schedule_of
 from duly.domain.lifecycle import JobState
-from duly.domain.schedule import OneTimeSchedule, Schedule, next_fire
+from duly.domain.pauses import first_fire, past_pause
+from duly.domain.schedule import CalendarSchedule, Schedule, is_fire, next_fire, previous_fire
 from duly.domain.shards import shard_of
+from duly.ports.calendars import SkipAnswer
 from duly.ports.clock import Clock, Entropy
 from duly.ports.store import Definitions, Idempotency, JobFilter, NewJob, Reschedule
 from duly.ports.transport import Transport
@@ -57,10 +60,11 @@ class Jobs:
         self, actor: Actor, wanted: Sequence[tuple[JobId, JobSpec]], now: Instant, idempotency: Idempotency | None = None
     ) -> list[Job]:
         """The same for specs that were made in code."""
+        known = await self._calendars_of(actor, [spec for _, spec in wanted])
         new: list[NewJob] = []
         for nth, (id, spec) in enumerate(wanted):
             with _naming_the(nth, len(wanted)):
-                new.append(_new_job(actor, id, spec, now))
+                new.append(_new_job(actor, id, _written_out(spec, known), now))
         twice, times = Counter(item.spec.name for item in new).most_common(1)[0]
         if times > 1:
             raise Conflict("DULY-E208", f"The name {twice!r} stands twice in this batch.", field="name")
@@ -96,7 +100,15 @@ class Jobs:
 
     async def find(self, wanted: JobFilter) -> list[Job]:
         """Newest first."""
-        return await self._store.jobs(wanted)
+        return await self._store.jobs(replace(wanted, now=self._clock.now()))
+
+    async def written_out(self, actor: Actor, spec: JobSpec) -> JobSpec:
+        """The spec with the calendars that it names as they are now. Raises NotFound for one that there is not."""
+        return _written_out(spec, await self._calendars_of(actor, [spec]))
+
+    async def _calendars_of(self, actor: Actor, specs: Sequence[JobSpec]) -> dict[str, Calendar]:
+        names = sorted({calendar.name for spec in specs for calendar in spec.timing.calendars})
+        return await self._store.calendars_named(actor.tenant, names) if names else {}
 
     async def change(self, actor: Actor, id: JobId, shape: JobShape, expected: int | None) -> Job:
         """A new version. What is unchanged in its timing keeps its next fire; a paused job stays paused."""
@@ -114,11 +126,14 @@ class Jobs:
         Whether the schedule waits for another fire is decided against the version that the change replaces, never against
         an older one: with `retry` the job is read again when somebody was faster.
         """
+        spec = await self.written_out(actor, spec)
         check_spec(spec)
         schedule = schedule_of(spec.timing, before.id)
+        if isinstance(schedule, CalendarSchedule) and first_fire(schedule, now) is None:
+            raise _never_fires()
         for _ in range(TRIES if retry else 1):
             _refuse_cancelled(before)
-            reschedule = None if spec.timing == before.version.spec.timing else Reschedule(_first_fire(schedule, now))
+            reschedule = None if spec.timing == before.version.spec.timing else Reschedule(first_fire(schedule, now))
             if await self._store.new_version(actor.tenant, before.id, spec, reschedule, before.version.version, now):
                 break
             before = await self.show(actor, before.id)
@@ -129,46 +144,101 @@ class Jobs:
             await self._transport.announce_due(after.next_fire_at)
         return after
 
-    async def pause(self, actor: Actor, id: JobId, reason: str | None) -> Job:
-        """No fire later than now until it is resumed. Pausing twice changes nothing."""
+    async def pause(self, actor: Actor, id: JobId, reason: str | None, until: Instant | None = None) -> Job:
+        """No fire later than now until it is resumed or, with `until`, until then. Pausing twice the same way changes nothing."""
+        if until is not None and until <= self._clock.now():
+            raise Invalid("DULY-E105", "lies in the past.", field="until", hint="Give a time to come, or leave it out.")
 
         def pausing(job: Job, now: Instant) -> Instant | None:
             if job.state is JobState.COMPLETED:
                 raise Conflict("DULY-E210", "The job has no more fires to pause.", field="state")
-            return job.next_fire_at
+            if until is None:
+                return job.next_fire_at
+            following = past_pause(job.version.schedule, first_fire(job.version.schedule, now), until)
+            if following is None and job.version.schedule is not None:
+                hint = "Leave `until` out to pause it for good, or cancel it."
+                raise Conflict("DULY-E210", "The job has no fire after that time.", field="until", hint=hint)
+            return following
 
-        return await self._set_state(actor, id, JobState.PAUSED, pausing, reason)
+        after = await self._set_state(actor, id, JobState.PAUSED, pausing, reason, until)
+        if until is not None and after.next_fire_at is not None:
+            await self._transport.announce_due(after.next_fire_at)
+        return after
 
     async def resume(self, actor: Actor, id: JobId) -> Job:
         """Fires again from now on; what lay in the pause is not made up for, except a one-time job's only fire."""
         before = await self.show(actor, id)
         if before.state is JobState.COMPLETED:
             return before
-        after = await self._set_state(actor, id, JobState.ACTIVE, lambda job, now: _first_fire(job.version.schedule, now), None)
+        after = await self._set_state(actor, id, JobState.ACTIVE, lambda job, now: first_fire(job.version.schedule, now), None)
         if after.next_fire_at is not None:
             await self._transport.announce_due(after.next_fire_at)
         return after
+
+    async def skip(self, actor: Actor, id: JobId, at: Instant | None = None) -> Job:
+        """Let one fire pass: the next one, or the one at `at`. One at a time; asking twice for the same changes nothing."""
+        for _ in range(TRIES):
+            job = await self.show(actor, id)
+            _refuse_cancelled(job)
+            schedule = job.version.schedule
+            if schedule is None or job.next_fire_at is None:
+                raise Conflict("DULY-E210", "The job waits for no fire that could be skipped.", field="state")
+            wanted = job.next_fire_at if at is None else at
+            # The fire it waits for counts whatever the schedule says: a late one-time job waits past its time.
+            if wanted != job.next_fire_at and (wanted < job.next_fire_at or not is_fire(schedule, wanted)):
+                raise _not_a_fire(schedule, job.next_fire_at, wanted)
+            match await self._store.skip(actor.tenant, id, wanted, actor.key_id, job.version.number):
+                case SkipAnswer.DONE:
+                    return await self.show(actor, id)
+                case SkipAnswer.ANOTHER:
+                    shown = "another one" if job.skip_at is None else f"that of {to_rfc3339(job.skip_at)}"
+                    raise Conflict(
+                        "DULY-E253", f"A fire is to be skipped already: {shown}.", field="at", hint="Take that back with unskip first."
+                    )
+                case SkipAnswer.PAST if at is not None:
+                    raise _not_a_fire(schedule, job.next_fire_at, wanted)
+                case SkipAnswer.PAST | SkipAnswer.CHANGED:
+                    continue
+        raise _somebody_was_faster()
+
+    async def unskip(self, actor: Actor, id: JobId) -> Job:
+        """Take a skip back. Without one, nothing changes."""
+        for _ in range(TRIES):
+            job = await self.show(actor, id)
+            if job.skip_at is None:
+                return job
+            if await self._store.skip(actor.tenant, id, None, actor.key_id, job.version.number) is SkipAnswer.DONE:
+                return await self.show(actor, id)
+        raise _somebody_was_faster()
 
     async def cancel(self, actor: Actor, id: JobId) -> Job:
         """Cancel the job and its future fires; what runs goes on. Cancelling twice is a no-op."""
         return await self._set_state(actor, id, JobState.CANCELLED, lambda job, now: None, None)
 
     async def _set_state(
-        self, actor: Actor, id: JobId, state: JobState, following: Callable[[Job, Instant], Instant | None], reason: str | None
+        self,
+        actor: Actor,
+        id: JobId,
+        state: JobState,
+        following: Callable[[Job, Instant], Instant | None],
+        reason: str | None,
+        until: Instant | None = None,
     ) -> Job:
         """Move the job to a state; where its schedule waits is decided against the version that it has then."""
         for _ in range(TRIES):
             before = await self.show(actor, id)
-            if before.state is state:
+            now = self._clock.now()
+            if before.standing(now) is state and (state is not JobState.PAUSED or before.paused_until == until):
                 return before
             _refuse_cancelled(before)
-            now = self._clock.now()
-            if await self._store.set_state(actor.tenant, id, state, following(before, now), reason, now, before.version.number):
+            if await self._store.set_state(
+                actor.tenant, id, state, following(before, now), reason, now, before.version.number, by=actor.key_id, until=until
+            ):
                 return await self.show(actor, id)
         raise _somebody_was_faster()
 
 
-def next_fires(job: Job, now: Instant, count: int) -> list[Instant]:
+def next_fires(job: Job, count: int) -> list[Instant]:
     """The next fires of a job that stands as it does."""
     schedule = job.version.schedule
     if job.state is not JobState.ACTIVE or schedule is None or job.next_fire_at is None:
@@ -202,19 +272,33 @@ def _fallback_name(shape: JobShape, id: JobId) -> str:
 def _new_job(actor: Actor, id: JobId, spec: JobSpec, now: Instant) -> NewJob:
     check_spec(spec)
     schedule = schedule_of(spec.timing, id)
-    first = _first_fire(schedule, now)
+    first = first_fire(schedule, now)
     if schedule is not None and first is None:
-        raise Invalid("DULY-E102", "The schedule has no fire in the future.", field="schedule", hint="Look at endAt.")
+        raise _never_fires()
     return NewJob(id=id, tenant=actor.tenant, spec=spec, shard=shard_of(id), next_fire_at=first, tenant_name=actor.tenant_name)
 
 
-def _first_fire(schedule: Schedule | None, now: Instant) -> Instant | None:
-    """Where a schedule starts to wait. A one-time job keeps its time even when that has passed: it is late, not forgotten."""
-    if schedule is None:
-        return None
-    if isinstance(schedule, OneTimeSchedule):
-        return schedule.at
-    return next_fire(schedule, now)
+def _written_out(spec: JobSpec, known: Mapping[str, Calendar]) -> JobSpec:
+    """The spec with each calendar that it names as it is known."""
+    if not spec.timing.calendars:
+        return spec
+    for calendar in spec.timing.calendars:
+        if calendar.name not in known:
+            hint = "`duly calendar list` shows those that there are."
+            raise NotFound("DULY-E251", f"There is no calendar {calendar.name!r}.", field="calendars", hint=hint)
+    written = tuple(known[calendar.name] for calendar in spec.timing.calendars)
+    return replace(spec, timing=replace(spec.timing, calendars=written))
+
+
+def _never_fires() -> Invalid:
+    return Invalid("DULY-E102", "The schedule has no fire in the future.", field="schedule", hint="Look at endAt and at the calendars.")
+
+
+def _not_a_fire(schedule: Schedule, following: Instant, at: Instant) -> Invalid:
+    """Why this time cannot be skipped, with the fires around it that can."""
+    near = [fire for fire in (previous_fire(schedule, at), next_fire(schedule, at)) if fire is not None and fire >= following]
+    hint = f"Fires near it: {' and '.join(to_rfc3339(fire) for fire in near)}." if near else f"The next fire: {to_rfc3339(following)}."
+    return Invalid("DULY-E136", f"The job does not fire at {to_rfc3339(at)}.", field="at", hint=hint)
 
 
 def _somebody_was_faster() -> Conflict:

@@ -1,54 +1,66 @@
-"""Explain a schedule before it is used: words, next fires with what the clocks do to them, and lint."""
+"""Explain a schedule before it is used: words, next fires with what clocks and calendars do to them, and lint."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID
 
+from duly.domain.calendars import Calendar
+from duly.domain.durations import format_duration
 from duly.domain.errors import Invalid
-from duly.domain.instants import Instant, to_datetime, to_rfc3339
+from duly.domain.instants import SECOND, Instant, Micros, to_datetime, to_rfc3339
+from duly.domain.jitter import jitter_of
 from duly.domain.job import Timing, schedule_of
-from duly.domain.schedule import CronSchedule, Schedule, explain_fire, fires
+from duly.domain.schedule import CalendarSchedule, Schedule, excluded, explain_fire, fires, plain_of, zone_of
 from duly.domain.words import describe, lint
 from duly.domain.zones import load_zone
 from duly.wire.jobs import timing_of
-from duly.wire.schedules import FireView, PreviewShape, PreviewView
+from duly.wire.schedules import ExcludedView, FireView, PreviewShape, PreviewView
 from duly.wire.shapes import moment
 
-
-@dataclass(frozen=True, slots=True)
-class PreviewedFire:
-    """A fire with its local time and what a change of the clocks did to it."""
-
-    at: Instant
-    local: str
-    note: str | None
+# So many excluded times are listed.
+MOST_EXCLUDED = 50
 
 
-def preview(shape: PreviewShape, now: Instant, job_id: UUID | None = None) -> PreviewView:
-    """The preview as the API answers it. Raises Invalid for what is malformed or can never fire."""
-    timing = timing_of(shape, now)
+def preview(shape: PreviewShape, now: Instant, calendars: Sequence[Calendar] = (), job_id: UUID | None = None) -> PreviewView:
+    """The preview as the API answers it; `calendars` are those that the shape names. Raises Invalid for what can never fire."""
+    timing = replace(timing_of(shape, now), calendars=tuple(calendars))
     after = moment(shape.after, "after")
     after = now if after is None else after
-    schedule = schedule_of(timing, job_id or UUID(int=0))
+    job_id = job_id or UUID(int=0)
+    schedule = schedule_of(timing, job_id)
     if schedule is None:
         raise Invalid("DULY-E106", "needs a schedule: one of schedule, intervalSec, runAt and delaySec.", field="type")
-    found = [FireView(at=to_rfc3339(fire.at), local=fire.local, note=fire.note) for fire in next_fires(schedule, after, shape.count)]
+    found = fires(schedule, after, None, shape.count)
     if not found and timing.end_at is not None and timing.end_at <= after:
         raise Invalid("DULY-E102", "The schedule has no fire after endAt.", field="endAt")
-    return PreviewView(words=describe(schedule), fires=found, warnings=lint(schedule))
-
-
-def next_fires(schedule: Schedule, after: Instant, count: int) -> list[PreviewedFire]:
-    """The next fires, each in the schedule's own zone."""
-    zone = load_zone(schedule.zone if isinstance(schedule, CronSchedule) else "UTC")
-    return [
-        PreviewedFire(at, to_datetime(at).astimezone(zone).isoformat(), explain_fire(schedule, at))
-        for at in fires(schedule, after, None, count)
-    ]
+    if not found and isinstance(schedule, CalendarSchedule):
+        raise Invalid("DULY-E102", "The calendars leave no fire in the future.", field="calendars", hint="Look at onExcluded.")
+    left_out = excluded(schedule, after, found[-1], MOST_EXCLUDED) if found else []
+    return PreviewView(
+        words=describe(schedule),
+        fires=[FireView(at=to_rfc3339(at), local=_local(schedule, at), note=_note(schedule, timing.jitter, job_id, at)) for at in found],
+        warnings=lint(schedule),
+        excluded=[ExcludedView(at=to_rfc3339(at), local=_local(schedule, at), reason=reason) for at, reason in left_out],
+    )
 
 
 def words_of(timing: Timing, job_id: UUID) -> str:
     """A job's schedule in words."""
     schedule = schedule_of(timing, job_id)
     return "Only when enqueued" if schedule is None else describe(schedule)
+
+
+def _local(schedule: Schedule, at: Instant) -> str:
+    """The time in the schedule's own zone."""
+    return to_datetime(at).astimezone(load_zone(zone_of(plain_of(schedule)))).isoformat()
+
+
+def _note(schedule: Schedule, jitter: Micros, job_id: UUID, at: Instant) -> str | None:
+    """What the clocks and calendars did to the fire, and how much later it starts. The delay differs from job to job."""
+    notes = [explain_fire(schedule, at)]
+    delay = jitter_of(schedule, jitter, job_id, at)
+    if delay > 0:
+        notes.append(f"starts {format_duration(-(-delay // SECOND) * SECOND)} later (jitter)")
+    return "; ".join(note for note in notes if note is not None) or None

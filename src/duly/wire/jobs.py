@@ -8,11 +8,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from duly.domain.calendars import Calendar, OnExcluded
 from duly.domain.catchup import CatchUp, CatchUpPolicy
 from duly.domain.errors import Invalid
 from duly.domain.ids import job_text
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import HttpCall, Job, JobSpec, JobType, Priority, Target, Timing
+from duly.domain.lifecycle import JobState
 from duly.domain.overlap import Overlap, OverlapPolicy
 from duly.domain.retry import Backoff, RetryPolicy, RetryRule
 from duly.domain.schedule import DstGap, DstOverlap
@@ -24,6 +26,7 @@ from duly.wire.shapes import (
     Label,
     LabelValue,
     Millis,
+    Moment,
     Name,
     PoolName,
     Shape,
@@ -131,9 +134,16 @@ class JobBatchShape(Shape, kw_only=True):
 
 
 class PauseShape(Shape, kw_only=True):
-    """Why a job is paused; shown to whoever asks."""
+    """Why a job is paused, shown to whoever asks, and until when; without an end it is paused until it is resumed."""
 
     reason: Text | None = None
+    until: Moment | None = None
+
+
+class SkipShape(Shape, kw_only=True):
+    """Which fire to skip; the next one when `at` is left out."""
+
+    at: Moment | None = None
 
 
 class JobStateName(StrEnum):
@@ -168,6 +178,9 @@ class JobView(View, kw_only=True):
     run_at: str | None = None
     start_at: str | None = None
     end_at: str | None = None
+    calendars: list[str] = []
+    on_excluded: OnExcluded = OnExcluded.SKIP
+    jitter_sec: float = 0
     payload: Any = None
     retry_policy: RetryShape
     timeout_sec: float | None = None
@@ -188,7 +201,11 @@ class JobView(View, kw_only=True):
     description: str | None = None
     source: str | None = None
     paused_at: str | None = None
+    paused_by: str | None = None
+    paused_until: str | None = None
     pause_reason: str | None = None
+    skip_at: str | None = None
+    skip_by: str | None = None
 
 
 class JobDetailView(JobView, kw_only=True):
@@ -225,19 +242,21 @@ def spec_of(shape: JobShape, now: Instant, *, fallback_name: str, source: str | 
     )
 
 
-def job_view(job: Job, words: str) -> JobView:
+def job_view(job: Job, words: str, now: Instant) -> JobView:
     """A job as the API answers it."""
-    return JobView(**job_fields(job, words))
+    return JobView(**job_fields(job, words, now))
 
 
-def job_fields(job: Job, words: str) -> dict[str, Any]:
-    """The fields that every view of a job has."""
+def job_fields(job: Job, words: str, now: Instant) -> dict[str, Any]:
+    """The fields that every view of a job has. A pause that is over by itself is not shown any more."""
     spec = job.version.spec
+    state = job.standing(now)
+    is_paused = state is JobState.PAUSED
     timing = spec.timing
     return {
         "job_id": job_text(job.id),
         "name": spec.name,
-        "state": JobStateName[job.state.name],
+        "state": JobStateName[state.name],
         "type": timing.type,
         "version": job.version.version,
         "created_at": shown(job.created_at),
@@ -245,9 +264,9 @@ def job_fields(job: Job, words: str) -> dict[str, Any]:
         "next_fire_at": shown(job.next_fire_at),
         "words": words,
         "target": _target_shape(spec.target),
-        "schedule": timing.cron,
+        "schedule": timing.rule if timing.type is JobType.RRULE else timing.cron,
         "seconds": timing.seconds,
-        "timezone": timing.zone if timing.type is JobType.CRON else None,
+        "timezone": timing.zone if timing.type in _ZONED else None,
         "dst_gap": timing.dst_gap,
         "dst_overlap": timing.dst_overlap,
         "interval_sec": None if timing.every is None else timing.every / SECOND,
@@ -255,6 +274,9 @@ def job_fields(job: Job, words: str) -> dict[str, Any]:
         "run_at": shown(timing.run_at),
         "start_at": shown(timing.start_at),
         "end_at": shown(timing.end_at),
+        "calendars": [calendar.name for calendar in timing.calendars],
+        "on_excluded": timing.on_excluded,
+        "jitter_sec": timing.jitter / SECOND,
         "payload": shown_json(spec.payload),
         "retry_policy": _retry_shape(spec.retry),
         "timeout_sec": _seconds(spec.timeout),
@@ -271,12 +293,21 @@ def job_fields(job: Job, words: str) -> dict[str, Any]:
         **limit_fields(spec.limits),
         "description": spec.description,
         "source": spec.source,
-        "paused_at": shown(job.paused_at),
-        "pause_reason": job.pause_reason,
+        "paused_at": shown(job.paused_at) if is_paused else None,
+        "paused_by": job.paused_by if is_paused else None,
+        "paused_until": shown(job.paused_until) if is_paused else None,
+        "pause_reason": job.pause_reason if is_paused else None,
+        "skip_at": shown(job.skip_at),
+        "skip_by": job.skip_by,
     }
 
 
+_ZONED = (JobType.CRON, JobType.RRULE)
 _OWN_KEY = {JobType.CRON: "schedule", JobType.INTERVAL: "interval_sec", JobType.ONE_TIME: "run_at", JobType.DELAYED: "delay_sec"}
+
+
+# A rule stands where an expression does; a delayed job is read with the time that came of its delay.
+_SHARED_KEYS = {(JobType.RRULE, JobType.CRON), (JobType.DELAYED, JobType.ONE_TIME)}
 
 
 def _timing_type(given: dict[str, bool], declared: JobType | None) -> JobType:
@@ -288,7 +319,7 @@ def _timing_type(given: dict[str, bool], declared: JobType | None) -> JobType:
             raise Invalid("DULY-E106", f"{one} and {other} contradict one another.", field=other)
         return found[0] if found else JobType.ON_DEMAND
     for kind in found:
-        if kind is not declared and not (declared is JobType.DELAYED and kind is JobType.ONE_TIME):
+        if kind is not declared and (declared, kind) not in _SHARED_KEYS:
             raise Invalid("DULY-E106", f"does not go with type {declared.value}.", field=_wire_name(_OWN_KEY[kind]))
     return declared
 
@@ -302,7 +333,7 @@ def _wire_name(attribute: str) -> str:
 def timing_of(shape: TimingShape, now: Instant) -> Timing:
     """When it fires. Raises Invalid when keys contradict one another; relative times count from `now`."""
     kind = _timing_type({key: getattr(shape, key) is not None for key in _OWN_KEY.values()}, shape.type)
-    if kind is not JobType.CRON and (shape.seconds or shape.timezone is not None):
+    if (shape.seconds and kind is not JobType.CRON) or (shape.timezone is not None and kind not in _ZONED):
         raise Invalid("DULY-E106", f"does not go with type {kind.value}.", field="seconds" if shape.seconds else "timezone")
     run_at = moment(shape.run_at, "runAt")
     if kind is JobType.DELAYED:
@@ -314,9 +345,12 @@ def timing_of(shape: TimingShape, now: Instant) -> Timing:
     anchor = moment(shape.anchor_at, "anchorAt")
     if kind is JobType.INTERVAL and anchor is None:
         anchor = start_at if start_at is not None else now
+    if kind is JobType.RRULE and start_at is None:
+        start_at = now // SECOND * SECOND
     return Timing(
         type=kind,
-        cron=shape.schedule,
+        cron=None if kind is JobType.RRULE else shape.schedule,
+        rule=shape.schedule if kind is JobType.RRULE else None,
         seconds=shape.seconds,
         zone=shape.timezone or "UTC",
         dst_gap=shape.dst_gap,
@@ -326,6 +360,10 @@ def timing_of(shape: TimingShape, now: Instant) -> Timing:
         run_at=run_at,
         start_at=start_at,
         end_at=moment(shape.end_at, "endAt"),
+        # Named only; whoever stores the job writes them out.
+        calendars=tuple(Calendar(name=name) for name in dict.fromkeys(shape.calendars)),
+        on_excluded=shape.on_excluded,
+        jitter=round(shape.jitter_sec * SECOND),
     )
 
 

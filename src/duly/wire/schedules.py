@@ -6,16 +6,17 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from duly.domain.calendars import OnExcluded
 from duly.domain.job import JobType
 from duly.domain.schedule import DstGap, DstOverlap
-from duly.wire.shapes import CronText, Moment, Seconds, Shape, View, ZoneName
+from duly.wire.shapes import CalendarName, Moment, ScheduleText, Seconds, Shape, View, ZoneName
 
 
 class TimingShape(Shape, kw_only=True):
     """When something fires. `type` may be left out when the schedule's own key says it."""
 
     type: JobType | None = None
-    schedule: CronText | None = None
+    schedule: ScheduleText | None = None
     seconds: bool = False
     timezone: ZoneName | None = None
     dst_gap: DstGap = DstGap.RUN_AFTER
@@ -26,6 +27,9 @@ class TimingShape(Shape, kw_only=True):
     delay_sec: Seconds | None = None
     start_at: Moment | None = None
     end_at: Moment | None = None
+    calendars: Annotated[list[CalendarName], Meta(max_length=8)] = []
+    on_excluded: OnExcluded = OnExcluded.SKIP
+    jitter_sec: Annotated[float, Meta(ge=0, le=86_400)] = 0
 
 
 class PreviewShape(TimingShape, kw_only=True):
@@ -36,16 +40,25 @@ class PreviewShape(TimingShape, kw_only=True):
 
 
 class FireView(View, kw_only=True):
-    """One future fire; `note` says what a change of the clocks does to it."""
+    """One future fire; `note` says what the clocks, a calendar or jitter do to it."""
 
     at: str
     local: str
     note: str | None
 
 
+class ExcludedView(View, kw_only=True):
+    """A time that the schedule names and a calendar excludes: left out, or moved to another day."""
+
+    at: str
+    local: str
+    reason: str
+
+
 class PreviewView(View, kw_only=True):
-    """A schedule in words, its next fires, and what to look out for."""
+    """A schedule in words, its next fires, what calendars exclude among them, and what to look out for."""
 
     words: str
     fires: list[FireView]
     warnings: list[str]
+    excluded: list[ExcludedView] = []

@@ -41,8 +41,24 @@ LabelValue = Annotated[str, Meta(max_length=63, extra_json_schema=pattern("^([A-
 ZoneName = Annotated[
     str, Meta(min_length=1, max_length=64, examples=["Europe/Berlin"], extra_json_schema=pattern("^[A-Za-z][A-Za-z0-9_+/-]*$"))
 ]
-CronText = Annotated[
-    str, Meta(max_length=256, description="A cron expression.", examples=["0 3 * * *"], extra_json_schema=pattern("^[A-Za-z0-9*/,#?@ -]+$"))
+ScheduleText = Annotated[
+    str,
+    Meta(
+        max_length=512,
+        description="A cron expression; with type RRULE a recurrence rule (RFC 5545).",
+        examples=["0 3 * * *", "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9"],
+        extra_json_schema=pattern("^[A-Za-z0-9*/,#?@ ;=:+-]+$"),
+    ),
+]
+CalendarName = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=64,
+        description="Letters, digits and . _ -, starting with a letter or digit.",
+        examples=["de-holidays"],
+        extra_json_schema=pattern("^[A-Za-z0-9][A-Za-z0-9._-]*$"),
+    ),
 ]
 Moment = Annotated[
     datetime,

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from json import dumps, loads
 from typing import Any
 from uuid import UUID
 
-from duly.adapters.sql.engine import Action, Call, Engine, one
-from duly.adapters.sql.rows import NEVER, encode, job_of, key_of, version_of
+from duly.adapters.sql.engine import Action, Call, Engine, Many, one
+from duly.adapters.sql.rows import NEVER, calendar_of, encode, job_of, key_of, version_of
+from duly.domain.calendars import Calendar
 from duly.domain.errors import Conflict, DulyError
 from duly.domain.ids import JobId
 from duly.domain.instants import Instant
-from duly.domain.job import Job, JobSpec, JobVersion, route_labels
+from duly.domain.job import Job, JobSpec, JobVersion, route_labels, schedule_of
 from duly.domain.lifecycle import JobState
+from duly.domain.pauses import keeps_skip, past_pause
 from duly.domain.shards import shard_of
+from duly.ports.calendars import SkipAnswer
 from duly.ports.keys import KeyRow
 from duly.ports.store import Idempotency, JobFilter, NewJob, Reschedule
 
@@ -51,10 +54,12 @@ class SqlDefinitions:
         return await self._engine.run(action)
 
     def _new(self, jobs: Sequence[NewJob], routes: dict[tuple[str, str, str], int], now: Instant) -> Action[list[Job]]:
+        yield from hold_calendars(jobs[0].tenant, [job.spec for job in jobs])
         placed: list[tuple[NewJob, int]] = []
         for job in jobs:
             placed.append((job, (yield from _route(job.spec, routes))))
         numbers = yield from self._create(placed, now)
+        yield from use_calendars((job.tenant, job.id, job.spec) for job in jobs)
         return [
             Job(
                 job.id,
@@ -84,6 +89,7 @@ class SqlDefinitions:
             "handler": wanted.handler,
             "pool": wanted.pool,
             "quota": wanted.limit,
+            "now": wanted.now,
         }
         return [job_of(row) for row in await self._engine.fetch("jobs", params)]
 
@@ -91,7 +97,8 @@ class SqlDefinitions:
         self, tenant: int, id: JobId, spec: JobSpec, reschedule: Reschedule | None, expected: int | None, now: Instant
     ) -> bool:
         def action() -> Action[bool]:
-            row = yield from _lock(tenant, id)
+            yield from hold_calendars(tenant, [spec])
+            waits, row = yield from _lock_both(tenant, id)
             if row is None or row["state"] == JobState.CANCELLED:
                 return False
             current = int((yield Call("version_number", {"id": row["version_id"]}))[0]["version"])
@@ -105,7 +112,8 @@ class SqlDefinitions:
             if reschedule is None:
                 yield Call("set_schedule_version", {"job_id": id, "version": number})
             else:
-                following = reschedule.next_fire_at
+                schedule = schedule_of(spec.timing, id)
+                following = past_pause(schedule, reschedule.next_fire_at, row["paused_until"])
                 if state is JobState.COMPLETED and following is not None:
                     state = JobState.ACTIVE
                 yield Call(
@@ -118,7 +126,11 @@ class SqlDefinitions:
                         "paused": state is JobState.PAUSED,
                     },
                 )
+                if waits is not None and waits["skip_at"] is not None and not keeps_skip(schedule, waits["skip_at"]):
+                    yield Call("set_skip", {"job_id": id, "skip_at": None, "skip_by": None})
             yield Call("set_version", {"id": id, "version": number, "name": spec.name, "state": state})
+            yield Call("drop_calendar_uses", {"job_id": id})
+            yield from use_calendars([(tenant, id, spec)])
             return True
 
         return await self._engine.run(action)
@@ -132,15 +144,30 @@ class SqlDefinitions:
         reason: str | None,
         now: Instant,
         expected: int | None = None,
+        *,
+        by: str | None = None,
+        until: Instant | None = None,
     ) -> bool:
         def action() -> Action[bool]:
             row = yield from _lock(tenant, id)
             if row is None or row["state"] == JobState.CANCELLED or (expected is not None and row["version_id"] != expected):
                 return False
             paused = state is JobState.PAUSED
+            # A pause with an end is over by itself: the schedule goes on waiting, for a fire past that end.
+            kept = JobState.ACTIVE if paused and until is not None else state
             yield Call(
-                "set_job_state", {"id": id, "state": state, "paused_at": now if paused else None, "reason": reason if paused else None}
+                "set_job_state",
+                {
+                    "id": id,
+                    "state": kept,
+                    "paused_at": now if paused else None,
+                    "reason": reason if paused else None,
+                    "paused_by": by if paused else None,
+                    "paused_until": until if paused else None,
+                },
             )
+            if state is JobState.CANCELLED:
+                yield Call("drop_calendar_uses", {"job_id": id})
             following = NEVER if state is JobState.CANCELLED or next_fire_at is None else next_fire_at
             yield Call(
                 "set_schedule",
@@ -149,12 +176,35 @@ class SqlDefinitions:
                     "shard": shard_of(id),
                     "next_fire_at": following,
                     "version": row["version_id"],
-                    "paused": state is not JobState.ACTIVE,
+                    "paused": kept is not JobState.ACTIVE,
                 },
             )
             return True
 
         return await self._engine.run(action)
+
+    async def skip(self, tenant: int, id: JobId, at: Instant | None, by: str, expected: int) -> SkipAnswer:
+        def action() -> Action[SkipAnswer]:
+            waits, row = yield from _lock_both(tenant, id)
+            if row is None or waits is None or row["version_id"] != expected:
+                return SkipAnswer.CHANGED
+            if at is not None and at < waits["next_fire_at"]:
+                return SkipAnswer.PAST
+            # One that lies behind the schedule is spent, and in nobody's way.
+            if at is not None and waits["skip_at"] not in (None, at) and waits["skip_at"] >= waits["next_fire_at"]:
+                return SkipAnswer.ANOTHER
+            yield Call("set_skip", {"job_id": id, "skip_at": at, "skip_by": None if at is None else by})
+            return SkipAnswer.DONE
+
+        return await self._engine.run(action)
+
+    async def calendars_named(self, tenant: int, names: Sequence[str]) -> dict[str, Calendar]:
+        found: dict[str, Calendar] = {}
+        for name in names:
+            row = one(await self._engine.fetch("calendar", {"tenant": tenant, "name": name}))
+            if row is not None:
+                found[name] = calendar_of(row).calendar
+        return found
 
     async def versions(self, numbers: Sequence[int]) -> dict[int, JobVersion]:
         found: dict[int, JobVersion] = {}
@@ -246,9 +296,38 @@ def create_one_by_one(jobs: Sequence[tuple[NewJob, int]], now: Instant) -> Actio
 
 
 def _lock(tenant: int, id: JobId) -> Action[Any]:
-    """The job as it stands, locked. The schedule first, then the job: the order in which a fire locks them."""
-    yield Call("lock_schedule", {"job_id": id})
-    return one((yield Call("lock_job", {"id": id, "tenant": tenant})))
+    """The job as it stands, locked."""
+    _, row = yield from _lock_both(tenant, id)
+    return row
+
+
+def _lock_both(tenant: int, id: JobId) -> Action[tuple[Any, Any]]:
+    """The schedule and the job as they stand, locked. The schedule first: the order in which a fire locks them."""
+    waits = one((yield Call("lock_schedule", {"job_id": id})))
+    return waits, one((yield Call("lock_job", {"id": id, "tenant": tenant})))
+
+
+def hold_calendars(tenant: int, specs: Sequence[JobSpec]) -> Action[None]:
+    """Hold the calendars that these jobs have written out, before anything else is locked: a change of one waits, and finds the job.
+
+    Raises Conflict when one of them has changed since it was read.
+    """
+    for name, version in sorted({(calendar.name, calendar.version) for spec in specs for calendar in spec.timing.calendars}):
+        row = one((yield Call("lock_calendar", {"tenant": tenant, "name": name})))
+        if row is None or row["version"] != version:
+            raise Conflict(
+                "DULY-E209",
+                f"The calendar {name!r} has changed meanwhile.",
+                field="calendars",
+                hint="Repeat the request, it reads it again.",
+            )
+
+
+def use_calendars(jobs: Iterable[tuple[int, JobId, JobSpec]]) -> Action[None]:
+    """Remember which jobs name which calendars."""
+    uses = [{"tenant": tenant, "name": calendar.name, "job_id": id} for tenant, id, spec in jobs for calendar in spec.timing.calendars]
+    if uses:
+        yield Many("add_calendar_use", uses)
 
 
 def _read(tenant: int, ids: Sequence[JobId]) -> Action[list[Job]]:

@@ -73,8 +73,9 @@ class SqlInsights:
     async def standing_counts(self, tenant: int) -> dict[State, int]:
         return {state: int(one(await self._engine.fetch(name, {"tenant": tenant}))["n"]) for state, name in _COUNTS_BY_STATE.items()}
 
-    async def job_counts(self, tenant: int) -> dict[JobState, int]:
-        return {JobState(row["state"]): int(row["n"]) for row in await self._engine.fetch("job_counts", {"tenant": tenant})}
+    async def job_counts(self, tenant: int, now: Instant) -> dict[JobState, int]:
+        rows = await self._engine.fetch("job_counts", {"tenant": tenant, "now": now})
+        return {JobState(row["state"]): int(row["n"]) for row in rows}
 
     async def ready_by_pool(self) -> list[tuple[str, int, int | None]]:
         return [(row["pool"], row["pending"], row["oldest"]) for row in await self._engine.fetch("ready_by_pool", {})]

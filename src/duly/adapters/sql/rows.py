@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from duly.adapters.sql.engine import Row
+from duly.domain.calendars import Calendar
 from duly.domain.execution import Attempt, DueSchedule, Execution, LogLine, Lost, Saved
 from duly.domain.instants import Instant
 from duly.domain.job import Job, JobSpec, JobVersion
 from duly.domain.lifecycle import JobState, Outcome, SkipReason, State, Trigger
+from duly.ports.calendars import CalendarRow
 from duly.ports.keys import KeyRow
 from duly.ports.letters import Settling
 from duly.ports.store import WorkerAbout, WorkerRow
@@ -20,6 +23,7 @@ from duly.ports.store import WorkerAbout, WorkerRow
 NEVER: Instant = 1 << 62
 
 _spec_decoder = msgspec.json.Decoder(JobSpec)
+_calendar_decoder = msgspec.json.Decoder(Calendar)
 _about_decoder = msgspec.json.Decoder(WorkerAbout)
 
 
@@ -61,7 +65,9 @@ def version_of(row: Row) -> JobVersion:
 
 def job_of(row: Row) -> Job:
     """A job with its current version and where its schedule stands."""
-    next_fire_at = row["next_fire_at"]
+    next_fire_at, skip_at = row["next_fire_at"], row["skip_at"]
+    # A skip is spent once the schedule has moved past it.
+    skips = skip_at is not None and next_fire_at is not None and skip_at >= next_fire_at
     return Job(
         id=as_uuid(row["job_id"]),
         state=JobState(row["state"]),
@@ -70,7 +76,16 @@ def job_of(row: Row) -> Job:
         next_fire_at=None if next_fire_at is None or next_fire_at >= NEVER or row["state"] != JobState.ACTIVE else next_fire_at,
         paused_at=row["paused_at"],
         pause_reason=row["pause_reason"],
+        paused_by=row["paused_by"],
+        paused_until=row["paused_until"],
+        skip_at=skip_at if skips else None,
+        skip_by=row["skip_by"] if skips else None,
     )
+
+
+def calendar_of(row: Row) -> CalendarRow:
+    """A row of calendars."""
+    return CalendarRow(replace(_calendar_decoder.decode(row["definition"]), version=row["version"]), row["updated_at"])
 
 
 def execution_of(row: Row) -> Execution:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import unquote, urlsplit
 
+from duly.adapters.sql.calendars import SqlCalendars
 from duly.adapters.sql.definitions import SqlDefinitions, SqlKeys
 from duly.adapters.sql.desk import SqliteDesk
 from duly.adapters.sql.engine import Engine
@@ -89,6 +90,7 @@ def store_on(engine: Engine) -> Store:
             letters=SqlLetters(engine),
             health=SqlHealth(engine),
             desk=SqliteDesk(engine, outcomes),
+            calendars=SqlCalendars(engine),
         )
     from duly.adapters.sql.engine_postgres import PostgresEngine
     from duly.adapters.sql.postgres.checkpoints import PostgresCheckpoints
@@ -117,4 +119,5 @@ def store_on(engine: Engine) -> Store:
         letters=SqlLetters(engine),
         health=SqlHealth(engine),
         desk=PostgresDesk(engine),
+        calendars=SqlCalendars(engine),
     )

@@ -31,13 +31,17 @@ ON CONFLICT (job_id) DO UPDATE SET next_fire_at = excluded.next_fire_at, version
 UPDATE schedules SET version = :version WHERE job_id = :job_id;
 
 -- name: lock_schedule
-SELECT job_id FROM schedules j WHERE job_id = :job_id
+SELECT job_id, next_fire_at, version, paused, skip_at FROM schedules j WHERE job_id = :job_id
 /*for update*/;
+
+-- name: set_skip
+-- The one fire that somebody asked to skip; NULL: none.
+UPDATE schedules SET skip_at = :skip_at, skip_by = :skip_by WHERE job_id = :job_id;
 
 -- name: lock_job
 -- The job as it stands, locked for the change that follows. The job's row alone: joined with its version, a call that waited
 -- for another's change would find the old version no longer fits the new row, and no job at all.
-SELECT id, state, name, version AS version_id
+SELECT id, state, name, version AS version_id, paused_until
 FROM jobs
 WHERE id = :id AND tenant = :tenant
 /*for update*/;
@@ -53,11 +57,16 @@ SELECT id FROM jobs WHERE tenant = :tenant AND name = :name AND state <> 3 AND i
 UPDATE jobs SET version = :version, name = :name, state = :state WHERE id = :id;
 
 -- name: set_job_state
-UPDATE jobs SET state = :state, paused_at = :paused_at, pause_reason = :reason WHERE id = :id;
+UPDATE jobs
+SET state = :state, paused_at = :paused_at, pause_reason = :reason, paused_by = :paused_by, paused_until = :paused_until
+WHERE id = :id;
+
+-- part: job_columns
+       j.id AS job_id, j.tenant, t.name AS tenant_name, j.state, j.created_at, j.paused_at, j.pause_reason, j.paused_by, j.paused_until,
+       v.id AS version_id, v.version, v.route, v.definition, v.created_at AS version_created_at, s.next_fire_at, s.skip_at, s.skip_by
 
 -- name: job
-SELECT j.id AS job_id, j.tenant, t.name AS tenant_name, j.state, j.created_at, j.paused_at, j.pause_reason,
-       v.id AS version_id, v.version, v.route, v.definition, v.created_at AS version_created_at, s.next_fire_at
+SELECT /*job_columns*/
 FROM jobs j
 JOIN tenants t ON t.tenant = j.tenant
 JOIN job_versions v ON v.id = j.version
@@ -65,8 +74,7 @@ LEFT JOIN schedules s ON s.job_id = j.id
 WHERE j.id = :id AND j.tenant = :tenant;
 
 -- name: job_named
-SELECT j.id AS job_id, j.tenant, t.name AS tenant_name, j.state, j.created_at, j.paused_at, j.pause_reason,
-       v.id AS version_id, v.version, v.route, v.definition, v.created_at AS version_created_at, s.next_fire_at
+SELECT /*job_columns*/
 FROM jobs j
 JOIN tenants t ON t.tenant = j.tenant
 JOIN job_versions v ON v.id = j.version
@@ -74,9 +82,8 @@ LEFT JOIN schedules s ON s.job_id = j.id
 WHERE j.tenant = :tenant AND j.name = :name AND j.state <> 3;
 
 -- name: jobs
--- Newest first, past the cursor. A filter that is NULL lets everything through.
-SELECT j.id AS job_id, j.tenant, t.name AS tenant_name, j.state, j.created_at, j.paused_at, j.pause_reason,
-       v.id AS version_id, v.version, v.route, v.definition, v.created_at AS version_created_at, s.next_fire_at
+-- Newest first, past the cursor. A filter that is NULL lets everything through. A pause with an end is over by itself.
+SELECT /*job_columns*/
 FROM jobs j
 JOIN tenants t ON t.tenant = j.tenant
 JOIN job_versions v ON v.id = j.version
@@ -84,7 +91,7 @@ JOIN routes r ON r.route = v.route
 LEFT JOIN schedules s ON s.job_id = j.id
 WHERE j.tenant = :tenant AND j.id < :before
   AND (CAST(:name AS text) IS NULL OR j.name = CAST(:name AS text))
-  AND (CAST(:state AS smallint) IS NULL OR j.state = CAST(:state AS smallint))
+  AND (CAST(:state AS smallint) IS NULL OR CASE WHEN j.state = 0 AND j.paused_until > :now THEN 1 ELSE j.state END = CAST(:state AS smallint))
   AND (CAST(:search AS text) IS NULL OR lower(j.name) LIKE CAST(:search AS text) ESCAPE '\')
   AND (CAST(:handler AS text) IS NULL OR r.handler = CAST(:handler AS text))
   AND (CAST(:pool AS text) IS NULL OR r.pool = CAST(:pool AS text))
@@ -99,7 +106,9 @@ JOIN tenants t ON t.tenant = j.tenant
 WHERE v.id = :id;
 
 -- name: job_counts
-SELECT state, count(*) AS n FROM jobs WHERE tenant = :tenant GROUP BY state;
+SELECT c.state, count(*) AS n
+FROM (SELECT CASE WHEN state = 0 AND paused_until > :now THEN 1 ELSE state END AS state FROM jobs WHERE tenant = :tenant) c
+GROUP BY c.state;
 
 -- name: use_key
 -- An idempotency key, used for the first time. No row: it was used before. Past its time it is free again.

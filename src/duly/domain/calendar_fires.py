@@ -1,0 +1,271 @@
+"""The fires of a schedule that calendars have a say in.
+
+`skip` leaves excluded fires out, and leaps over a whole excluded stretch at once. Moving keeps the
+local time of day and looks for the nearest day that none of the calendars closes, so the fires of a
+day are its own and those of the closed days beside it: a set, in which fires that meet are one.
+Both walk a bounded way: what finds nothing in it never fires.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from duly.domain.calendars import (
+    LONGEST_RUN,
+    Calendar,
+    OnExcluded,
+    closed_since,
+    closed_until,
+    exclusion,
+    is_closed_day,
+    is_in_window,
+    local_day,
+)
+from duly.domain.errors import Invalid
+from duly.domain.instants import DAY, SECOND, Instant
+from duly.domain.kinds import LOOK_BACK, PlainSchedule, bounds, fires_a_day, plain_next, plain_note, plain_previous, zone_of
+from duly.domain.zones import DAY_SECONDS, stretch_at
+
+MOST_CALENDARS = 8
+# So many excluded fires in a row, each in a stretch of its own, and a schedule is taken to never fire again.
+MOST_LEAPS = 5000
+# The same for days, when fires are moved: each has fires, and windows leave none of them.
+MOST_DAYS = 2000
+# A fire that is moved has a day of its own; what fires all day long is skipped instead.
+MOST_MOVED_A_DAY = 96
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarSchedule:
+    """A schedule and the calendars that it keeps to."""
+
+    base: PlainSchedule
+    calendars: tuple[Calendar, ...]
+    on_excluded: OnExcluded = OnExcluded.SKIP
+
+    def __post_init__(self) -> None:
+        if len(self.calendars) > MOST_CALENDARS:
+            raise Invalid("DULY-E106", f"at most {MOST_CALENDARS} calendars.", field="calendars")
+        if self.on_excluded is not OnExcluded.SKIP and fires_a_day(self.base) > MOST_MOVED_A_DAY:
+            raise Invalid(
+                "DULY-E106",
+                f"moves the fires of a day, at most {MOST_MOVED_A_DAY} of them; this schedule fires more often.",
+                field="onExcluded",
+                hint='Use "onExcluded": "skip".',
+            )
+
+    @property
+    def zone(self) -> str:
+        """The zone of the job: its days, where a calendar has no zone of its own."""
+        return zone_of(self.base)
+
+    @property
+    def start_at(self) -> Instant | None:
+        """The first instant that may be a fire."""
+        return self.base.start_at
+
+    @property
+    def end_at(self) -> Instant | None:
+        """The last instant that may be a fire."""
+        return self.base.end_at
+
+
+def calendar_next(schedule: CalendarSchedule, after: Instant) -> Instant | None:
+    """The least fire strictly after `after`; None also when, from the first that is excluded, 41 years or 5,000 leaps lead to none."""
+    if schedule.on_excluded is not OnExcluded.SKIP:
+        return _next_moved(schedule, after)
+    give_up: Instant | None = None
+    for _ in range(MOST_LEAPS):
+        fire = plain_next(schedule.base, after)
+        if fire is None or (give_up is not None and fire > give_up):
+            return None
+        give_up = give_up or fire + LOOK_BACK
+        until = closed_until(schedule.calendars, schedule.zone, fire)
+        if until is None:
+            return fire
+        after = until - 1
+    return None
+
+
+def calendar_previous(schedule: CalendarSchedule, before: Instant) -> Instant | None:
+    """The greatest fire strictly before `before`: the mirror of `calendar_next`."""
+    if schedule.on_excluded is not OnExcluded.SKIP:
+        return _previous_moved(schedule, before)
+    give_up = before - LOOK_BACK
+    for _ in range(MOST_LEAPS):
+        fire = plain_previous(schedule.base, before)
+        if fire is None or fire < give_up:
+            return None
+        since = closed_since(schedule.calendars, schedule.zone, fire)
+        if since is None:
+            return fire
+        before = since
+    return None
+
+
+def calendar_note(schedule: CalendarSchedule, at: Instant) -> str | None:
+    """What the calendars and the clocks did to the fire at this instant."""
+    notes = [plain_note(schedule.base, at)]
+    if schedule.on_excluded is not OnExcluded.SKIP:
+        sources = [fire for fire in _sources(schedule, local_day(schedule.zone, at)) if fire != at and _moved(schedule, fire) == at]
+        notes += [f"moved from {_shown(schedule.zone, fire)}: {excluded_nominal(schedule, fire)}" for fire in sources[:1]]
+        if len(sources) > 1:
+            notes.append(f"one run with {len(sources) - 1} more")
+    return "; ".join(note for note in notes if note is not None) or None
+
+
+def excluded_nominal(schedule: CalendarSchedule, at: Instant) -> str | None:
+    """Why the calendars do not let it fire at this instant, in words; None when they do."""
+    return exclusion(schedule.calendars, schedule.zone, at)
+
+
+# ---------------------------------------------------------------- moving
+
+
+def _next_moved(schedule: CalendarSchedule, after: Instant) -> Instant | None:
+    last_day: int | None = None
+    # The day before too: where the clocks go back over midnight, it comes round once more.
+    day = local_day(schedule.zone, max(after, 0)) - 1
+    found: Instant | None = None
+    for step in range(MOST_DAYS):
+        fires = _fires_on(schedule, day)
+        nth = bisect_right(fires, after)
+        if nth < len(fires):
+            found = fires[nth] if found is None else min(found, fires[nth])
+        if step > 0 and found is not None:
+            return found
+        day += 1
+        coming = plain_next(schedule.base, _midnight(schedule.zone, _first_source(schedule, day)) - DAY)
+        if coming is None or (last_day is not None and day > last_day):
+            return found
+        if step > 0:
+            day = max(day, _first_target(schedule, local_day(schedule.zone, coming)))
+        last_day = last_day or local_day(schedule.zone, coming) + LOOK_BACK // DAY
+    return None
+
+
+def _previous_moved(schedule: CalendarSchedule, before: Instant) -> Instant | None:
+    first_day = local_day(schedule.zone, max(before - LOOK_BACK, bounds(schedule.base)[0])) - LONGEST_RUN
+    day = local_day(schedule.zone, before) + 1
+    found: Instant | None = None
+    for step in range(MOST_DAYS):
+        fires = _fires_on(schedule, day)
+        nth = bisect_left(fires, before)
+        if nth > 0:
+            found = fires[nth - 1] if found is None else max(found, fires[nth - 1])
+        if step > 0 and found is not None:
+            return found
+        day -= 1
+        past = plain_previous(schedule.base, _midnight(schedule.zone, _last_source(schedule, day) + 1) + DAY)
+        if past is None or day < first_day:
+            return found
+        if step > 0:
+            day = min(day, _last_target(schedule, local_day(schedule.zone, past)))
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _fires_on(schedule: CalendarSchedule, day: int) -> tuple[Instant, ...]:
+    """Every fire on a local day, in order."""
+    found = {moved for fire in _sources(schedule, day) if (moved := _moved(schedule, fire)) is not None}
+    return tuple(sorted(fire for fire in found if local_day(schedule.zone, fire) == day))
+
+
+def _sources(schedule: CalendarSchedule, day: int) -> Iterator[Instant]:
+    """The fires of the schedule itself that may move to the day, with a day to spare on both sides."""
+    at = _midnight(schedule.zone, _first_source(schedule, day)) - DAY - 1
+    end = _midnight(schedule.zone, _last_source(schedule, day) + 1) + DAY
+    while (fire := plain_next(schedule.base, at)) is not None and fire < end:
+        yield fire
+        at = fire
+
+
+def _moved(schedule: CalendarSchedule, fire: Instant) -> Instant | None:
+    """Where a fire of the schedule itself takes place; None when it is left out."""
+    calendars, zone = schedule.calendars, schedule.zone
+    to = fire
+    if is_closed_day(calendars, zone, fire):
+        second = fire // SECOND
+        reading = fire + stretch_at(zone, second).offset * SECOND
+        step = DAY if schedule.on_excluded is OnExcluded.NEXT_BUSINESS_DAY else -DAY
+        for _ in range(LONGEST_RUN):
+            reading += step
+            to = _instant_of(zone, reading)
+            if not is_closed_day(calendars, zone, to):
+                break
+        else:
+            return None
+    first, last = bounds(schedule.base)
+    return to if first <= to <= last and not is_in_window(calendars, zone, to) else None
+
+
+def _first_source(schedule: CalendarSchedule, day: int) -> int:
+    """The earliest local day whose fires may move to this one."""
+    return _first_of_run(schedule, day) if schedule.on_excluded is OnExcluded.NEXT_BUSINESS_DAY else day
+
+
+def _last_source(schedule: CalendarSchedule, day: int) -> int:
+    return day if schedule.on_excluded is OnExcluded.NEXT_BUSINESS_DAY else _last_of_run(schedule, day)
+
+
+def _first_target(schedule: CalendarSchedule, day: int) -> int:
+    """The earliest local day to which the fires of this one may move."""
+    return day if schedule.on_excluded is OnExcluded.NEXT_BUSINESS_DAY else _first_of_run(schedule, day) - 1
+
+
+def _last_target(schedule: CalendarSchedule, day: int) -> int:
+    return _last_of_run(schedule, day) + 1 if schedule.on_excluded is OnExcluded.NEXT_BUSINESS_DAY else day
+
+
+@lru_cache(maxsize=4096)
+def _first_of_run(schedule: CalendarSchedule, day: int) -> int:
+    """The first of the days before this one from which a fire comes as far as this one, or the day itself."""
+    closed = _times_of_day(schedule)
+    first = day
+    while day - first < LONGEST_RUN and (closed := [time for time in closed if _is_closed(schedule, first - 1, time)]):
+        first -= 1
+    return first
+
+
+@lru_cache(maxsize=4096)
+def _last_of_run(schedule: CalendarSchedule, day: int) -> int:
+    closed = _times_of_day(schedule)
+    last = day
+    while last - day < LONGEST_RUN and (closed := [time for time in closed if _is_closed(schedule, last + 1, time)]):
+        last += 1
+    return last
+
+
+def _times_of_day(schedule: CalendarSchedule) -> list[int]:
+    """The seconds of a day at which to ask whether it is closed: one, unless a calendar's own day begins in the midst of it."""
+    is_plain = all(calendar.zone in (None, schedule.zone) for calendar in schedule.calendars)
+    return [0] if is_plain else list(range(0, DAY_SECONDS, 900))
+
+
+def _is_closed(schedule: CalendarSchedule, day: int, time: int) -> bool:
+    at = _instant_of(schedule.zone, (day * DAY_SECONDS + time) * SECOND)
+    return is_closed_day(schedule.calendars, schedule.zone, at)
+
+
+def _midnight(zone: str, day: int) -> Instant:
+    return _instant_of(zone, day * DAY_SECONDS * SECOND)
+
+
+def _instant_of(zone: str, reading: int) -> Instant:
+    """The first instant at which the clock shows this reading, in microseconds; past a gap, the first after it."""
+    second, rest = divmod(reading, SECOND)
+    # No offset is further from UTC than a day.
+    stretch = stretch_at(zone, second - DAY_SECONDS)
+    while stretch.end + stretch.offset <= second:
+        stretch = stretch_at(zone, stretch.end)
+    at = second - stretch.offset
+    return at * SECOND + rest if at >= stretch.start else stretch.start * SECOND
+
+
+def _shown(zone: str, at: Instant) -> str:
+    second = at // SECOND
+    return f"{datetime.fromtimestamp(second + stretch_at(zone, second).offset, UTC):%a %d %b}"

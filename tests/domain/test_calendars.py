@@ -1,0 +1,340 @@
+"""Calendars against a slow, plain second opinion that looks at every minute, and the words they are explained with."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from time import process_time
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from duly.domain.calendars import WEEK, Calendar, Holiday, OnExcluded, Weekday, WeeklyWindow, Window, check_calendar
+from duly.domain.cron import parse_cron
+from duly.domain.errors import Invalid
+from duly.domain.instants import DAY, HOUR, MINUTE, Instant, from_datetime, from_rfc3339, to_datetime, to_rfc3339
+from duly.domain.schedule import (
+    CalendarSchedule,
+    CronSchedule,
+    IntervalSchedule,
+    OneTimeSchedule,
+    Schedule,
+    excluded,
+    excluded_by,
+    explain_fire,
+    fires,
+    is_fire,
+    next_fire,
+    previous_fire,
+)
+from duly.domain.words import describe
+from tests.domain.oracle import zone_of
+
+WORKDAYS = (Weekday.MON, Weekday.TUE, Weekday.WED, Weekday.THU, Weekday.FRI)
+DE = Calendar(name="de", version=1, business_days=WORKDAYS, holidays=(Holiday(day=date(2026, 12, 25), name="Christmas Day"),))
+
+
+def at(text: str) -> Instant:
+    return from_rfc3339(text)
+
+
+def cron(text: str, zone: str = "UTC", **more: Instant) -> CronSchedule:
+    return CronSchedule(parse_cron(text), zone, **more)
+
+
+def shown(found: list[Instant]) -> list[str]:
+    return [to_rfc3339(instant) for instant in found]
+
+
+# ---------------------------------------------------------------- the second opinion
+
+
+def day_is_closed(calendar: Calendar, zone: str, instant: Instant) -> bool:
+    day = to_datetime(instant).astimezone(zone_of(calendar.zone or zone)).date()
+    if calendar.business_days is not None and WEEK[day.weekday()] not in calendar.business_days:
+        return True
+    return any(holiday.day == day for holiday in calendar.holidays)
+
+
+def is_in_a_window(calendar: Calendar, zone: str, instant: Instant) -> bool:
+    if any(window.start <= instant < window.end for window in calendar.windows):
+        return True
+    local = to_datetime(instant).astimezone(zone_of(calendar.zone or zone))
+    minute = local.hour * 60 + local.minute
+    today, yesterday = WEEK[local.weekday()], WEEK[(local.weekday() - 1) % 7]
+    for weekly in calendar.weekly:
+        if weekly.start < weekly.end:
+            if today in weekly.days and weekly.start <= minute < weekly.end:
+                return True
+        elif (today in weekly.days and minute >= weekly.start) or (yesterday in weekly.days and minute < weekly.end):
+            return True
+    return False
+
+
+def opinion(schedule: CalendarSchedule, first: Instant, minutes: int) -> list[Instant]:
+    """The fires of the window, from the fires of the base alone."""
+    zone = schedule.zone
+    nominal = fires(schedule.base, first - 25 * DAY, first + minutes * MINUTE + 25 * DAY, 1_000_000)
+
+    def closed(instant: Instant) -> bool:
+        return any(day_is_closed(calendar, zone, instant) for calendar in schedule.calendars)
+
+    def windowed(instant: Instant) -> bool:
+        return any(is_in_a_window(calendar, zone, instant) for calendar in schedule.calendars)
+
+    found: set[Instant] = set()
+    for fire in nominal:
+        to = fire
+        if closed(fire):
+            if schedule.on_excluded is OnExcluded.SKIP:
+                continue
+            step = timedelta(days=1 if schedule.on_excluded is OnExcluded.NEXT_BUSINESS_DAY else -1)
+            local = to_datetime(fire).astimezone(zone_of(zone)).replace(tzinfo=None)
+            for _ in range(35):
+                local += step
+                to = earliest(zone, local)
+                if not closed(to):
+                    break
+            else:
+                continue
+        if not windowed(to):
+            found.add(to)
+    return sorted(instant for instant in found if first <= instant < first + minutes * MINUTE)
+
+
+def earliest(zone: str, local: datetime) -> Instant:
+    """The first instant whose reading is this one; when it does not exist, the first after the gap."""
+    exact = from_datetime(local.replace(tzinfo=zone_of(zone), fold=0))
+    if to_datetime(exact).astimezone(zone_of(zone)).replace(tzinfo=None) == local:
+        return exact
+    minute = exact - 3 * HOUR
+    while to_datetime(minute).astimezone(zone_of(zone)).replace(tzinfo=None) < local:
+        minute += MINUTE
+    return minute
+
+
+ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Santiago"]
+# Each window holds a change of the clocks somewhere.
+FIRSTS = ["2026-03-01T00:00:00Z", "2026-03-22T00:00:00Z", "2026-10-18T00:00:00Z", "2026-03-30T00:00:00Z", "2026-08-30T00:00:00Z"]
+CRONS = ["30 2 * * *", "0 0 * * *", "*/30 * * * *", "15 1,2,3 * * *", "0 12 * * SAT", "59 23 L * *", "0 9 1,15 * *", "5 0 * * 7"]
+DAYS = 18
+
+
+@st.composite
+def calendars(draw: st.DrawFn, first: Instant, name: str) -> Calendar:
+    start = to_datetime(first).date()
+    days = draw(st.lists(st.integers(-3, DAYS + 3), max_size=5, unique=True))
+    windows = draw(st.lists(st.tuples(st.integers(0, DAYS * 1440), st.integers(1, 4000)), max_size=4))
+    weekly = draw(st.lists(st.tuples(st.sampled_from(WEEK), st.integers(0, 47), st.integers(1, 48)), max_size=2))
+    return Calendar(
+        name=name,
+        version=1,
+        zone=draw(st.sampled_from([None, None, *ZONES])),
+        business_days=draw(st.sampled_from([None, WORKDAYS, (Weekday.SUN, Weekday.MON, Weekday.TUE), (Weekday.WED,)])),
+        holidays=tuple(Holiday(day=start + timedelta(days=day)) for day in days),
+        windows=tuple(Window(start=first + begin * MINUTE, end=first + (begin + length) * MINUTE) for begin, length in windows),
+        weekly=tuple(WeeklyWindow(days=(day,), start=begin * 30, end=end * 30) for day, begin, end in weekly if begin != end),
+    )
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[CalendarSchedule, Instant]:
+    first = at(draw(st.sampled_from(FIRSTS)))
+    base = draw(
+        st.one_of(
+            st.builds(cron, st.sampled_from(CRONS), st.sampled_from(ZONES)),
+            st.builds(lambda every: IntervalSchedule(every=every * MINUTE, anchor=first - 24 * DAY), st.sampled_from([45, 90, 1440, 1500])),
+        )
+    )
+    used = tuple(draw(calendars(first, f"c{nth}")) for nth in range(draw(st.integers(1, 2))))
+    mode = draw(st.sampled_from(OnExcluded))
+    return CalendarSchedule(base, used, mode), first
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases())
+def test_the_fires_are_those_of_the_second_opinion(case: tuple[CalendarSchedule, Instant]) -> None:
+    schedule, first = case
+    until = first + DAYS * DAY
+
+    expected = opinion(schedule, first, DAYS * 1440)
+
+    assert fires(schedule, first - 1, until - 1, 100_000) == expected
+    backwards: list[Instant] = []
+    before: Instant | None = until
+    while (before := previous_fire(schedule, before)) is not None and before >= first:
+        backwards.append(before)
+    assert backwards[::-1] == expected
+    for fire in expected[:3]:
+        assert is_fire(schedule, fire)
+        assert not is_fire(schedule, fire + 1)
+        explain_fire(schedule, fire)
+
+
+@settings(max_examples=100, deadline=None)
+@given(cases(), st.integers(0, DAYS * 1440))
+def test_what_is_excluded_has_a_reason_and_what_is_not_has_none(case: tuple[CalendarSchedule, Instant], minute: int) -> None:
+    schedule, first = case
+    instant = first + minute * MINUTE
+
+    reason = excluded_by(schedule, instant)
+
+    is_excluded = any(
+        day_is_closed(calendar, schedule.zone, instant) or is_in_a_window(calendar, schedule.zone, instant)
+        for calendar in schedule.calendars
+    )
+    assert (reason is not None) is is_excluded
+
+
+# ---------------------------------------------------------------- by hand
+
+
+def test_a_holiday_is_left_out_or_moved() -> None:
+    base = cron("30 2 * * *", "Europe/Berlin")
+    after, until = at("2026-12-23T12:00:00Z"), at("2026-12-29T12:00:00Z")
+
+    found = {mode: shown(fires(CalendarSchedule(base, (DE,), mode), after, until, 99)) for mode in OnExcluded}
+
+    week = ["2026-12-24T01:30:00Z", "2026-12-28T01:30:00Z", "2026-12-29T01:30:00Z"]
+    assert found == dict.fromkeys(OnExcluded, week)
+
+
+def test_a_moved_fire_says_where_it_comes_from() -> None:
+    schedule = CalendarSchedule(cron("0 9 25 * *", "Europe/Berlin"), (DE,), OnExcluded.NEXT_BUSINESS_DAY)
+    (fire,) = fires(schedule, at("2026-12-01T00:00:00Z"), None, 1)
+
+    assert to_rfc3339(fire) == "2026-12-28T08:00:00Z"
+    assert explain_fire(schedule, fire) == "moved from Fri 25 Dec: Fri 25 Dec 2026 is a holiday, Christmas Day (calendar de)"
+    assert excluded(schedule, at("2026-12-01T00:00:00Z"), fire, 9) == [
+        (at("2026-12-25T08:00:00Z"), "Fri 25 Dec 2026 is a holiday, Christmas Day (calendar de)")
+    ]
+
+
+def test_fires_that_meet_are_one() -> None:
+    schedule = CalendarSchedule(cron("0 9 * * FRI-SUN,MON"), (DE,), OnExcluded.NEXT_BUSINESS_DAY)
+
+    found = fires(schedule, at("2026-11-06T00:00:00Z"), at("2026-11-10T00:00:00Z"), 9)
+
+    assert shown(found) == ["2026-11-06T09:00:00Z", "2026-11-09T09:00:00Z"]
+    assert (
+        explain_fire(schedule, found[1]) == "moved from Sat 07 Nov: Sat 07 Nov 2026 is no business day (calendar de); one run with 1 more"
+    )
+
+
+@pytest.mark.parametrize(
+    ("instant", "reason"),
+    [
+        ("2026-12-25T12:00:00Z", "Fri 25 Dec 2026 is a holiday, Christmas Day (calendar de)"),
+        ("2026-12-26T12:00:00Z", "Sat 26 Dec 2026 is no business day (calendar de)"),
+        ("2026-12-22T10:30:00Z", "it lies in the window new disks until 2026-12-22T11:00:00Z (calendar ops)"),
+        ("2026-12-21T03:59:00Z", "it lies in a weekly window on Mon (calendar ops)"),
+        ("2026-12-21T04:00:00Z", None),
+        ("2026-12-22T11:00:00Z", None),
+    ],
+)
+def test_the_reason_names_the_calendar(instant: str, reason: str | None) -> None:
+    ops = Calendar(
+        name="ops",
+        version=3,
+        windows=(Window(start=at("2026-12-22T10:00:00Z"), end=at("2026-12-22T11:00:00Z"), name="new disks"),),
+        weekly=(WeeklyWindow(days=(Weekday.MON,), start=120, end=240),),
+    )
+
+    assert excluded_by(CalendarSchedule(cron("* * * * *"), (DE, ops)), at(instant)) == reason
+    assert excluded_by(cron("* * * * *"), at(instant)) is None
+
+
+def test_bounds_hold_for_moved_fires_too() -> None:
+    base = cron("0 9 * * SAT", end_at=at("2026-11-08T00:00:00Z"))
+
+    assert next_fire(CalendarSchedule(base, (DE,), OnExcluded.NEXT_BUSINESS_DAY), at("2026-11-06T12:00:00Z")) is None
+    assert next_fire(CalendarSchedule(base, (DE,), OnExcluded.PREVIOUS_BUSINESS_DAY), at("2026-11-05T12:00:00Z")) == at(
+        "2026-11-06T09:00:00Z"
+    )
+
+
+def test_a_one_time_job_is_moved_or_never_fires() -> None:
+    once = OneTimeSchedule(at("2026-12-25T08:00:00Z"))
+
+    assert next_fire(CalendarSchedule(once, (DE,)), 0) is None
+    assert next_fire(CalendarSchedule(once, (DE,), OnExcluded.NEXT_BUSINESS_DAY), 0) == at("2026-12-28T08:00:00Z")
+    assert next_fire(CalendarSchedule(once, (DE,), OnExcluded.PREVIOUS_BUSINESS_DAY), 0) == at("2026-12-24T08:00:00Z")
+
+
+ALWAYS_SUNDAY = CalendarSchedule(cron("0 9 * * SUN"), (DE,))
+IN_THE_WINDOW = CalendarSchedule(
+    cron("0 3 * * *", "Europe/Berlin"), (Calendar(name="w", version=1, weekly=(WeeklyWindow(days=WEEK, start=120, end=240),)),)
+)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [ALWAYS_SUNDAY, IN_THE_WINDOW, CalendarSchedule(IN_THE_WINDOW.base, IN_THE_WINDOW.calendars, OnExcluded.NEXT_BUSINESS_DAY)],
+)
+def test_what_can_never_fire_is_found_out_soon(schedule: Schedule) -> None:
+    began = process_time()
+
+    assert next_fire(schedule, at("2026-01-01T00:00:00Z")) is None
+    assert previous_fire(schedule, at("2026-01-01T00:00:00Z")) is None
+    assert process_time() - began < 3
+
+
+def test_a_busy_schedule_leaps_over_a_long_window() -> None:
+    closed = Calendar(name="c", version=1, windows=(Window(start=at("2026-01-01T00:00:00Z"), end=at("2030-01-01T00:00:00Z")),))
+    schedule = CalendarSchedule(CronSchedule(parse_cron("* * * * * *", seconds=True)), (closed,))
+    began = process_time()
+
+    assert next_fire(schedule, at("2026-01-01T00:00:00Z")) == at("2030-01-01T00:00:00Z")
+    assert previous_fire(schedule, at("2029-12-31T00:00:00Z")) == at("2025-12-31T23:59:59Z")
+    assert process_time() - began < 0.2
+
+
+def test_what_fires_all_day_is_not_moved() -> None:
+    with pytest.raises(Invalid) as refused:
+        CalendarSchedule(cron("* * * * *"), (DE,), OnExcluded.NEXT_BUSINESS_DAY)
+
+    assert (refused.value.code, refused.value.field) == ("DULY-E106", "onExcluded")
+
+
+@pytest.mark.parametrize(
+    ("calendar", "field"),
+    [
+        (Calendar(name="two words"), "name"),
+        (Calendar(name="x", zone="Mars/Olympus"), "timezone"),
+        (Calendar(name="x", business_days=()), "businessDays"),
+        (Calendar(name="x", holidays=(Holiday(day=date(1900, 1, 1)),)), "holidays[0].date"),
+        (Calendar(name="x", holidays=tuple(Holiday(day=date(2026, 1, 1)) for _ in range(2001))), "holidays"),
+        (Calendar(name="x", windows=(Window(start=5, end=5),)), "windows[0].end"),
+        (Calendar(name="x", weekly=(WeeklyWindow(days=(), start=0, end=60),)), "weekly[0]"),
+        (Calendar(name="x", weekly=(WeeklyWindow(days=WEEK, start=60, end=60),)), "weekly[0]"),
+    ],
+)
+def test_what_cannot_be_a_calendar_is_refused(calendar: Calendar, field: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        check_calendar(calendar)
+
+    assert refused.value.field == field
+    assert refused.value.hint
+
+
+def test_a_calendar_survives_the_store() -> None:
+    calendar = Calendar(
+        name="x", version=2, zone="UTC", business_days=WORKDAYS, holidays=DE.holidays, weekly=(WeeklyWindow(days=WEEK, start=0, end=1440),)
+    )
+
+    assert msgspec.json.decode(msgspec.json.encode(calendar), type=Calendar) == calendar
+
+
+def test_the_words_name_the_calendars() -> None:
+    base = cron("30 2 * * *", "Europe/Berlin")
+
+    assert describe(CalendarSchedule(base, (DE,))) == "Every day at 02:30 Berlin time, except as excluded by de"
+    assert (
+        describe(CalendarSchedule(base, (DE,), OnExcluded.NEXT_BUSINESS_DAY))
+        == "Every day at 02:30 Berlin time, or on the next business day by de"
+    )
+
+
+def test_the_second_opinion_knows_a_gap() -> None:
+    assert earliest("Europe/Berlin", datetime(2026, 3, 29, 2, 30)) == from_datetime(datetime(2026, 3, 29, 1, tzinfo=UTC))
