@@ -48,6 +48,7 @@ from duly.roles.timekeeper import Timekeeper
 from duly.roles.worker import WorkerSettings
 from duly.sdk import app as sdk
 from duly.usecases.access import Access, Keyring, ensure_admin_key, is_key_shaped
+from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.calendars import Calendars
 from duly.usecases.dead_letters import DeadLetters
@@ -200,6 +201,7 @@ class Service:
             why=Why(node.store.facts, node.store.insights, node.store.ready, node.clock, node.settings.retention),
             dead_letters=DeadLetters(node.store.letters, node.executions, node.clock, node.transport),
             bulk=Bulk(node.store.letters, node.jobs, node.executions, node.store.cancels, node.clock, system_entropy, node.transport),
+            backfills=Backfills(node.jobs, node.executions, node.store.letters, node.clock, system_entropy),
             access=Access(node.store.keys, node.clock),
             keyring=Keyring(node.store.keys, node.clock, system_entropy),
             workers=Workers(node.store, node.clock, system_entropy, node.transport, node.settings.worker_ttl),
