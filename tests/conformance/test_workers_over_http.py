@@ -353,6 +353,24 @@ async def test_lines_checkpoints_and_progress_are_kept_under_the_lease_alone(sit
     assert (again.saved[run].number, again.saved[run].checkpoint, again.losses[run]) == (3, '{"at":3}', 0)
 
 
+@pytest.mark.parametrize("outcome", [Outcome.SUCCEEDED, Outcome.FAILED, Outcome.CANCELLED])
+@pytest.mark.parametrize("beside", [0, 1])
+async def test_what_has_ended_keeps_nothing_more(site: Site, outcome: Outcome, beside: int) -> None:
+    await site.world.enqueue(await site.world.job(), 1 + beside)
+    worker = await site.register()
+    leased = await site.leased(worker)
+    held = (leased.claimed.lease, leased.claimed.ids[0])
+    await site.workers.checkpoint(ME, worker, held, 1, "1")
+    await site.end(worker, leased, outcome)
+
+    with pytest.raises(Conflict) as refused:
+        await site.workers.checkpoint(ME, worker, held, 2, "2")
+
+    assert refused.value.code == "DULY-E223"
+    assert await site.workers.progress(ME, worker, [(*held, "2")]) == 0
+    assert (await site.world.store.checkpoints.saved([held[1]]))[held[1]].number == 1
+
+
 async def test_a_place_passes_on_when_its_holder_ends_over_http(site: Site) -> None:
     job = await site.world.job(every=MINUTE, overlap=OverlapPolicy.QUEUE_ONE)
     worker = await site.register()

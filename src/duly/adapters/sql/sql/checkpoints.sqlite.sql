@@ -1,4 +1,9 @@
--- Checkpoints and progress on SQLite: `member` (sqlite.sql) is the fence, read in the same transaction.
+-- Checkpoints and progress on SQLite: `member_that_runs` is the fence, read in the same transaction.
+
+-- name: member_that_runs
+-- Stricter than `member`: what has ended keeps nothing more, however it was completed.
+SELECT m.attempt FROM leases l JOIN leased m ON m.lease_id = l.lease_id
+WHERE l.lease_id = :lease AND l.worker = :worker AND m.id = :id;
 
 -- name: save_checkpoint
 -- The number only grows. The same one again is the same checkpoint, if it comes from the same attempt.
