@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from duly.domain.execution import Stop
 from duly.domain.instants import DAY, HOUR, MINUTE, SECOND
@@ -22,7 +23,7 @@ class TestWorkers:
         assert (row.id, row.name, row.about, row.started_at, row.expires_at, row.lost_at, row.running) == (
             worker,
             "w",
-            about,
+            replace(about, ttl=TTL),
             START,
             START + TTL,
             None,
