@@ -58,6 +58,7 @@ def test_what_programs_get(capsys: pytest.CaptureFixture[str]) -> None:
         "words": "Every day at 02:30 New York time",
         "fires": [{"at": "2026-03-08T07:00:00Z", "local": "2026-03-08T03:00:00-04:00", "note": note}],
         "warnings": [],
+        "excluded": [],
     }
     assert tsv == f"at\tlocal\tnote\n2026-03-08T07:00:00Z\t2026-03-08T03:00:00-04:00\t{note}\n"
 

@@ -110,6 +110,15 @@ class TestCalendars:
         # The old version never changes: what was fired under it can still be explained.
         assert (await world.store.definitions.versions([one.version.number]))[one.version.number] == one.version
 
+    async def test_what_is_due_already_is_still_owed(self, world: World) -> None:
+        await put(world, closed("de"))
+        job = await keeping(world, "de")
+        world.turn(2 * DAY + HOUR)
+
+        await put(world, closed("de", 1))
+
+        assert (await world.read(job.id)).next_fire_at == START + 2 * DAY
+
     async def test_a_paused_job_stays_paused(self, world: World) -> None:
         await put(world, closed("de"))
         job = await keeping(world, "de")
@@ -296,6 +305,16 @@ class TestPauses:
         assert await world.change(job, Reschedule(START + HOUR), description="other")
 
         assert (await world.read(job.id)).next_fire_at == START + 2 * HOUR
+
+    async def test_a_pause_that_is_over_holds_nothing_back(self, world: World) -> None:
+        job = await world.job(at=START + HOUR)
+        await self.pause(world, job, START + 2 * HOUR, START + 2 * HOUR)
+        world.turn(3 * HOUR)
+
+        timing = replace(job.version.spec.timing, run_at=START + 90 * MINUTE)
+        assert await world.change(job, Reschedule(START + 90 * MINUTE), timing=timing)
+
+        assert (await world.read(job.id)).next_fire_at == START + 90 * MINUTE
 
     async def test_resuming_forgets_the_pause(self, world: World) -> None:
         job = await world.job(every=HOUR)

@@ -266,7 +266,7 @@ class Ledger(RuleBasedStateMachine):
         assert (answer is not None) == self.model.renew(worker, LIFE)
         if answer is not None:
             running = {run_id for holder, members in self.model.leases.values() if holder == worker for run_id in members}
-            assert set(answer) == {run_id for run_id in running if self.model.runs[run_id].wish}
+            assert {stop.id for stop in answer} == {run_id for run_id in running if self.model.runs[run_id].wish}
 
     @rule(which=st.integers(0), quota=st.integers(1, 5), fault=faults)
     def claim(self, which: int, quota: int, fault: Any) -> None:

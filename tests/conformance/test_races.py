@@ -18,7 +18,7 @@ import pytest
 from duly.adapters.sql.engine_postgres import PostgresEngine
 from duly.adapters.sql.engine_sqlite import SqliteEngine
 from duly.domain.errors import Unavailable
-from duly.domain.instants import MINUTE, SECOND
+from duly.domain.instants import HOUR, MINUTE, SECOND
 from duly.domain.job import Job
 from duly.domain.lifecycle import Outcome, State
 from duly.domain.overlap import OverlapPolicy
@@ -236,6 +236,28 @@ async def test_nobody_who_queues_is_forgotten(open_engine: Opener) -> None:
         assert await count(dispatcher, "executions") == await count(dispatcher, "outcomes") == rounds
         for table in ("blocked", "waits", "places", "ready", "leases"):
             assert await count(dispatcher, table) == 0
+
+
+async def test_of_cancel_and_completion_the_first_commit_stands(open_engine: Opener) -> None:
+    async with worlds(open_engine, 2) as (canceller, runner):
+        job = await canceller.job()
+        worker = await runner.worker(ttl=HOUR)
+        for outcome in (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.RELEASED) * lighter_on_sqlite(canceller, 10, 4):
+            (run_id,) = await canceller.enqueue(job)
+            claimed = await runner.claimed(worker)
+
+            answer, refused = await asyncio.gather(canceller.cancel(run_id, kill_after=SECOND), runner.finish(worker, claimed, outcome))
+
+            assert refused == set()
+            assert answer[run_id] in (State.RUNNING, await canceller.state(run_id))
+            # What went back to waiting before it could see the wish is final when its time comes, and never runs again.
+            canceller.turn(MINUTE)
+            await canceller.promote()
+            # A success stands whoever came first: it had not been told in time.
+            final = State.SUCCEEDED if outcome is Outcome.SUCCEEDED else State.CANCELLED
+            assert await canceller.state(run_id) is final
+            assert await canceller.outcomes_of(run_id) == [outcome]
+            assert await canceller.cancel(run_id) == {run_id: final}
 
 
 async def test_a_cancel_meets_what_moves(open_engine: Opener) -> None:

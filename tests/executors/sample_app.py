@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from duly.domain.instants import SECOND
-from duly.ports.endings import Failure
+from duly.ports.endings import Discard, Failure, LeaseLost, Snooze
 from duly.ports.handlers import Attempt, ExecutorKind, PythonCall
 
 
@@ -82,6 +82,33 @@ async def waits_async(attempt: Attempt) -> None:
         print(f"cleaned up, cancelled is {attempt.cancelled}")
 
 
+def polls(attempt: Attempt) -> str:
+    print("polling")
+    while not attempt.cancelled:
+        time.sleep(0.01)
+    return "ended cleanly"
+
+
+def tells(attempt: Attempt) -> Any:
+    attempt.beat()
+    for row in range(1000):
+        attempt.tell(str(row))
+    attempt.keep('"first"').result()
+    try:
+        attempt.keep('"second"').result()
+    except LeaseLost as lost:
+        return [str(lost), attempt.kept.number if attempt.kept else 0]
+    return "kept"
+
+
+def snoozes(attempt: Attempt) -> None:
+    raise Snooze("5m")
+
+
+def discards(attempt: Attempt) -> None:
+    raise Discard("nothing to do")
+
+
 def ignores(attempt: Attempt) -> None:
     while True:
         try:
@@ -98,7 +125,8 @@ def returns_an_object(attempt: Attempt) -> object:
 class Application:
     def calls(self) -> Mapping[str, PythonCall]:
         functions: list[Callable[[Attempt], Any]] = [
-            describe, prints, floods, concurrent, raises, refuses, exits, leaves, aborts, waits, waits_async, ignores, returns_an_object,
+            describe, prints, floods, concurrent, raises, refuses, exits, leaves, aborts, waits, waits_async,
+            polls, tells, snoozes, discards, ignores, returns_an_object,
         ]  # fmt: skip
         return {function.__name__: PythonCall(function.__name__, ExecutorKind.PROCESS, function) for function in functions}
 

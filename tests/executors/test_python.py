@@ -10,16 +10,19 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from duly.domain.instants import SECOND
+from duly.domain.lifecycle import Outcome
 from duly.executors.output import MOST_LINES
 from duly.executors.processes import ProcessPool
 from duly.executors.python import python_handlers
-from duly.ports.endings import Died, Failure
-from duly.ports.handlers import Attempt, ExecutorKind, Handler, PythonCall
+from duly.ports.endings import Died, Discard, Failure, LeaseLost, Snooze
+from duly.ports.handlers import Attempt, ExecutorKind, Handler, Kept, PythonCall
 from tests.executors.attempts import NOW, python
 from tests.executors.sample_app import app
 
@@ -284,6 +287,83 @@ async def test_a_child_that_does_not_listen_is_killed_after_the_grace() -> None:
 
     assert pool.pids() == []
     await pool.close()
+
+
+async def test_a_child_that_is_asked_may_end_on_its_own_and_serves_on(pool: ProcessPool) -> None:
+    attempt = python("polls")
+    task = asyncio.create_task(pool.run("polls", attempt))
+    await attempt.line("polling")
+    before = pool.pids()
+
+    attempt.stop = Outcome.CANCELLED
+    task.cancel()
+
+    assert await task == "ended cleanly"
+    assert pool.pids() == before
+
+
+async def test_a_coroutine_in_a_child_that_is_asked_is_cancelled_and_the_child_serves_on(pool: ProcessPool) -> None:
+    attempt = python("waits_async")
+    task = asyncio.create_task(pool.run("waits_async", attempt))
+    await attempt.line("waiting")
+    before = pool.pids()
+
+    attempt.stop = Outcome.TIMED_OUT
+    task.cancel()
+    with pytest.raises(Failure):
+        await task
+
+    assert ("info", "cleaned up, cancelled is True") in attempt.lines()
+    assert pool.pids() == before
+
+
+async def test_a_child_that_is_asked_a_second_time_is_killed(pool: ProcessPool) -> None:
+    attempt = python("ignores")
+    task = asyncio.create_task(pool.run("ignores", attempt))
+    await attempt.line("ignoring")
+    attempt.stop = Outcome.CANCELLED
+    task.cancel()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not task.done()
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert pool.pids() == []
+
+
+async def test_beats_progress_and_checkpoints_leave_the_child(pool: ProcessPool) -> None:
+    attempt = python("tells")
+    attempt.extras.kept = Kept(6, '"before"')
+    kept: list[str] = []
+
+    def keep(attempt: Attempt, data: str) -> Future[None]:
+        kept.append(data)
+        future: Future[None] = Future()
+        if len(kept) == 1:
+            future.set_result(None)
+        else:
+            future.set_exception(LeaseLost("refused"))
+        return future
+
+    attempt.keeper = keep
+
+    assert await pool.run("tells", attempt) == ["refused", 7]
+    assert (kept, attempt.extras.progress) == (['"first"', '"second"'], "999")
+    # Coalesced: a thousand calls are a few messages.
+    assert 3 <= attempt.extras.beats < 50
+
+
+async def test_endings_that_are_no_failures_leave_the_child(pool: ProcessPool) -> None:
+    with pytest.raises(Snooze) as snoozed:
+        await pool.run("snoozes", python("snoozes"))
+    with pytest.raises(Discard, match="nothing to do"):
+        await pool.run("discards", python("discards"))
+
+    assert snoozed.value.wait == 300 * SECOND
+    assert "LookupError" in (await failure_of(pool, "raises")).kinds
 
 
 async def test_children_run_side_by_side_up_to_the_size() -> None:

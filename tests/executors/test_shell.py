@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from duly.domain.ids import execution_text
+from duly.domain.lifecycle import Outcome
 from duly.executors.output import MOST_LINES
 from duly.executors.shell import shell_handler
 from duly.ports.endings import Failure
@@ -201,6 +202,24 @@ async def test_cancel_kills_a_command_that_does_not_listen_and_its_children() ->
     assert has_ended(grandchild)
     assert handler.close is not None
     await handler.close()
+
+
+async def test_a_command_that_is_asked_takes_its_time_until_it_is_asked_again() -> None:
+    impatient = shell_handler(grace=0, environment=ENVIRONMENT)
+    attempt = shell("sh", "-c", "trap 'echo asked' TERM; echo ready; while true; do sleep 0.05; done")
+    task = asyncio.create_task(impatient.run(attempt))
+    await attempt.line("ready")
+
+    attempt.stop = Outcome.CANCELLED
+    task.cancel()
+    await attempt.line("asked")
+    assert not task.done()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert impatient.close is not None
+    await impatient.close()
 
 
 async def test_a_second_cancel_cuts_the_grace_short(handler: Handler) -> None:

@@ -25,6 +25,7 @@ from duly.ports.keys import KeyRow
 from duly.ports.store import Store, WorkerAbout
 from duly.usecases import access as keys
 from duly.usecases.access import Access, Keyring
+from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.calendars import Calendars
 from duly.usecases.dead_letters import DeadLetters
@@ -191,6 +192,7 @@ async def bench() -> AsyncIterator[Bench]:
         why=Why(store.facts, store.insights, store.ready, clock, 30 * DAY),
         dead_letters=DeadLetters(store.letters, executions, clock, hints),
         bulk=Bulk(store.letters, jobs, executions, store.cancels, clock, entropy, hints),
+        backfills=Backfills(jobs, executions, store.letters, clock, entropy),
         access=Access(store.keys, clock),
         keyring=Keyring(store.keys, clock, secrets.randbits),
         workers=Workers(store, clock, entropy, hints, 15 * SECOND),

@@ -43,6 +43,43 @@ async def test_a_job_is_created_and_found_where_it_says(admin: httpx.AsyncClient
     assert shown.json()["latestExecutions"] == []
 
 
+async def test_limits_rules_and_batches_are_read_as_they_were_sent(admin: httpx.AsyncClient) -> None:
+    sent = {
+        "executionTimeoutSec": 3600.0,
+        "heartbeatTimeoutSec": 30.0,
+        "stopGraceSec": 2.5,
+        "batch": 100,
+        "retryPolicy": {
+            "maxAttempts": 5,
+            "rules": [{"error": "ValueError", "retry": False}, {"error": "RateLimited", "delayMs": 60000, "maxAttempts": 10}],
+        },
+    }
+    shown = (await admin.get((await admin.post("/v1/jobs", json={"target": ECHO, **sent})).headers["location"])).json()
+
+    assert {key: shown[key] for key in sent if key != "retryPolicy"} == {key: sent[key] for key in sent if key != "retryPolicy"}
+    assert shown["retryPolicy"]["rules"] == [
+        {"error": "ValueError", "retry": False, "delayMs": None, "maxAttempts": None},
+        {"error": "RateLimited", "retry": True, "delayMs": 60000, "maxAttempts": 10},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"stopGraceSec": -1}, "stopGraceSec"),
+        ({"heartbeatTimeoutSec": 0.5}, "heartbeatTimeoutSec"),
+        ({"executionTimeoutSec": 0}, "executionTimeoutSec"),
+        ({"batch": 0}, "batch"),
+        ({"retryPolicy": {"rules": [{"error": "not a name"}]}}, "retryPolicy.rules"),
+        ({"retryPolicy": {"rules": [{"error": "X", "retry": False, "delayMs": 1}]}}, "retryPolicy.rules"),
+    ],
+)
+async def test_limits_that_make_no_sense_are_refused(admin: httpx.AsyncClient, wrong: dict[str, Any], field: str) -> None:
+    answer = await admin.post("/v1/jobs", json={"target": ECHO, **wrong})
+
+    assert (answer.status_code, answer.json()["code"], answer.json()["field"]) == (422, "DULY-E106", field)
+
+
 @pytest.mark.parametrize(
     "payload", [None, [], {}, 0, "", {"n": 2**64}, {"n": -(2**70)}, {"x": 0.1}, {"text": "Zürich 🎉 \\u0000"}, {"deep": [[[[1]]]]}]
 )

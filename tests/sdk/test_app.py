@@ -12,10 +12,12 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from duly import App, Context, Invalid, Retry, current
+from duly import App, Context, Invalid, Retry, Rule, current
+from duly.domain.ids import parse_execution_id
+from duly.domain.instants import SECOND
 from duly.domain.job import JobType, Priority
 from duly.domain.lifecycle import JobState, State
-from duly.domain.retry import Backoff
+from duly.domain.retry import Backoff, RetryRule
 from duly.ports.endings import Failure
 from duly.ports.handlers import ExecutorKind
 from duly.ports.store import ExecutionFilter
@@ -51,6 +53,56 @@ def test_a_job_stays_a_plain_function(app: App) -> None:
 
     assert add(2, b=3) == 5
     assert (add.__name__, add.name, add.__doc__) == ("add", "add", "Adds two numbers.")
+
+
+def test_limits_and_rules_become_the_definition(app: App) -> None:
+    @app.job(
+        retry=Retry(5, give_up_on=ValueError, rules=[Rule("RateLimited", delay="1m", max_attempts=10), Rule(Failure, delay=2)]),
+        execution_timeout="1h",
+        heartbeat_timeout=30,
+        stop_grace="0s",
+    )
+    async def careful() -> None: ...
+
+    spec = careful.spec
+    assert (spec.execution_timeout, spec.heartbeat_timeout, spec.stop_grace) == (3600 * SECOND, 30 * SECOND, 0)
+    assert spec.retry.rules == (
+        RetryRule(error="ValueError", retry=False),
+        RetryRule(error="RateLimited", delay=60 * SECOND, max_attempts=10),
+        RetryRule(error="duly.ports.endings.Failure", delay=2 * SECOND),
+    )
+
+
+def test_a_batch_handler_takes_a_list_and_not_a_process(app: App) -> None:
+    @app.job(batch=10)
+    async def good(ctx: Context, items: list[int]) -> None: ...
+
+    def two(a: list[int], b: int) -> None: ...
+
+    def no_list(item: int) -> None: ...
+
+    def in_a_process(items: list[int]) -> None: ...
+
+    assert (good.spec.batch, good.call().batch) == (10, 10)
+    for function, options in ((two, {}), (no_list, {}), (in_a_process, {"executor": "process"})):
+        with pytest.raises(Invalid) as refused:
+            app.job(batch=10, **options)(function)  # type: ignore[call-overload]
+        assert refused.value.code == "DULY-E118"
+
+
+async def test_items_of_a_batch_are_enqueued_as_they_are(app: App) -> None:
+    @app.job(batch=10)
+    async def add(ctx: Context, items: list[int]) -> list[str]:
+        return [f"{item}:{context.run_id}" for item, context in zip(items, ctx.items, strict=True)]
+
+    one = await add.enqueue(1)
+    more = await add.enqueue_many([2, 3])
+    with pytest.raises(Invalid, match="Expected `int`"):
+        await add.enqueue("four")
+
+    connection = await app.connection()
+    payloads = [(await connection.executions.show(connection.actor, parse_execution_id(id))).payload for id in (one, *more)]
+    assert payloads == ["1", "2", "3"]
 
 
 def test_options_become_the_definition(app: App) -> None:

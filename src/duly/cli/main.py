@@ -34,6 +34,7 @@ TREE: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("job", "jobs", "list, show, create, pause, resume, delete, run"),
             ("pause", "jobs", "no fire of a job until it is resumed, or until a time"),
             ("resume", "jobs", "let a paused job fire again"),
+            ("backfill", "backfill", "run what a job's schedule named in the past"),
             ("skip", "jobs", "let one fire of a job pass; unskip takes that back"),
             ("unskip", "jobs", "take a skip back"),
             ("calendar", "calendars", "list, show, set, delete, import: holidays, business days, windows"),

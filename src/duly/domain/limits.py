@@ -119,6 +119,11 @@ def gates_of(limits: Limits, tenant: int, job: JobId, job_name: str, payload: st
     return tuple(gate for _, _, gate in sorted(found, key=lambda item: (not item[0], item[1])))
 
 
+def batch_gate(batch: UUID, capacity: int) -> Gate:
+    """Lets so many executions of a batch run at a time."""
+    return Gate(_digest("batch", batch.hex), capacity, None, dumps({"limit": "batch", "batch": f"batch_{batch.hex}"}))
+
+
 def unique_key(unique: Unique, job: JobId, payload: str | None) -> UUID:
     """The key that two executions of a job share when they are the same."""
     data = None if payload is None else loads(payload)

@@ -13,12 +13,12 @@ def first_fire(schedule: Schedule | None, now: Instant) -> Instant | None:
     return next_fire(schedule, -1) if isinstance(plain_of(schedule), OneTimeSchedule) else next_fire(schedule, now)
 
 
-def past_pause(schedule: Schedule | None, fire: Instant | None, paused_until: Instant | None) -> Instant | None:
-    """The fire to wait for when a pause lasts to `paused_until` (None: no pause): not before that end.
+def past_pause(schedule: Schedule | None, fire: Instant | None, paused_until: Instant | None, now: Instant) -> Instant | None:
+    """The fire to wait for when a pause lasts to `paused_until`: not before that end. None, or a time that is over, is no pause.
 
     A one-time job whose time lies in the pause runs when the pause ends.
     """
-    if schedule is None or fire is None or paused_until is None or fire >= paused_until:
+    if schedule is None or fire is None or paused_until is None or paused_until <= now or fire >= paused_until:
         return fire
     return paused_until if isinstance(plain_of(schedule), OneTimeSchedule) else next_fire(schedule, paused_until - 1)
 

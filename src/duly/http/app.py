@@ -12,7 +12,7 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from duly.domain.errors import DulyError, Invalid
-from duly.http import auth, bulk, calendars, dead_letters, executions, fleet, health, jobs, keys, schedules, why, workers
+from duly.http import auth, backfill, bulk, calendars, dead_letters, executions, fleet, health, jobs, keys, schedules, why, workers
 from duly.http.limits import ClientGone, hung_up
 from duly.http.openapi import openapi_route
 from duly.http.problems import MEDIA_TYPE, Headers, fault, problem_of
@@ -66,6 +66,7 @@ def route_table() -> Table:
         *why.ROUTES,
         *dead_letters.ROUTES,
         *bulk.ROUTES,
+        *backfill.ROUTES,
         *workers.ROUTES,
         *keys.ROUTES,
     ]

@@ -8,6 +8,7 @@ from importlib import metadata
 
 from duly.ports.clock import Clock
 from duly.usecases.access import Access, Keyring
+from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.calendars import Calendars
 from duly.usecases.dead_letters import DeadLetters
@@ -36,6 +37,7 @@ class Services:
     why: Why
     dead_letters: DeadLetters
     bulk: Bulk
+    backfills: Backfills
     access: Access
     keyring: Keyring
     workers: Workers

@@ -83,5 +83,8 @@ class Letters(Protocol):
     async def batch_counts(self, id: UUID) -> dict[State, int]:
         """Where the executions that it made stand."""
 
+    async def backfilled(self, tenant: int, job_id: JobId, first: Instant, last: Instant) -> list[tuple[Instant, State]]:
+        """What backfills of this job have made for times in [first, last], and where it stands."""
+
     async def last_due(self, id: UUID) -> Instant | None:
         """When the last of the executions that it made is due."""

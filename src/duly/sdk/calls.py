@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from duly.domain.instants import from_datetime, to_rfc3339
+from duly.wire.backfill import BackfillView
 from duly.wire.bulk import BatchView, BulkView, DeadLettersView, DeadLetterView
 from duly.wire.calendars import CalendarShape, CalendarView, ImportView
 from duly.wire.executions import AttemptView, EnqueuedView, ExecutionView, LogLineView
@@ -254,6 +255,23 @@ def why_execution(execution_id: str) -> Call[WhyView]:
 def why_job(job_id: str, *, at: datetime | None = None) -> Call[WhyView]:
     """Why a job does not run now; with a time, why it did not run then, or will not."""
     return _get(_with_query(f"/v1/jobs/{job_id}/why", at=None if at is None else to_rfc3339(from_datetime(at))), WhyView)
+
+
+def backfill(
+    job_id: str,
+    first: datetime,
+    last: datetime,
+    *,
+    rerun: str = "none",
+    dry_run: bool = False,
+    rate_per_sec: float | None = None,
+    max_concurrent: int | None = None,
+    payload: Any = NO_PAYLOAD,
+) -> Call[BackfillView]:
+    """Run what a job's schedule named in a past range and what did not run then."""
+    span = {"from": to_rfc3339(from_datetime(first)), "to": to_rfc3339(from_datetime(last))}
+    body = _given(ratePerSec=rate_per_sec, maxConcurrent=max_concurrent, payload=payload) | {"rerun": rerun, "dryRun": dry_run}
+    return Call(_post(f"/v1/jobs/{job_id}/backfill", span | body), BackfillView, dry_run)
 
 
 # ---------------------------------------------------------------- keys

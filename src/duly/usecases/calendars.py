@@ -114,7 +114,9 @@ def _rewritten(job: Job, calendar: Calendar, now: Instant) -> Rewritten:
     written = tuple(calendar if known.name == calendar.name else known for known in spec.timing.calendars)
     timing = replace(spec.timing, calendars=written)
     schedule = schedule_of(timing, job.id)
-    following = past_pause(schedule, first_fire(schedule, now), job.paused_until)
+    # A fire that is due and not dispatched yet is still owed, if the new calendar has it too.
+    since = now if job.next_fire_at is None else min(now, job.next_fire_at - 1)
+    following = past_pause(schedule, first_fire(schedule, since), job.paused_until, now)
     if following is None:
         hint = "Change the job first, or cancel it."
         raise Invalid("DULY-E102", f"With this calendar the job {spec.name!r} would never fire again.", field="holidays", hint=hint)

@@ -154,7 +154,7 @@ class Jobs:
                 raise Conflict("DULY-E210", "The job has no more fires to pause.", field="state")
             if until is None:
                 return job.next_fire_at
-            following = past_pause(job.version.schedule, first_fire(job.version.schedule, now), until)
+            following = past_pause(job.version.schedule, first_fire(job.version.schedule, now), until, now)
             if following is None and job.version.schedule is not None:
                 hint = "Leave `until` out to pause it for good, or cancel it."
                 raise Conflict("DULY-E210", "The job has no fire after that time.", field="until", hint=hint)

@@ -16,16 +16,15 @@ from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import HttpCall, Job, JobSpec, JobType, Priority, Target, Timing
 from duly.domain.lifecycle import JobState
 from duly.domain.overlap import Overlap, OverlapPolicy
-from duly.domain.retry import Backoff, RetryPolicy, RetryRule
 from duly.domain.schedule import DstGap, DstOverlap
 from duly.wire.executions import ExecutionView
 from duly.wire.limits import ConcurrencyShape, RateShape, UniqueShape, limit_fields, limits_of
+from duly.wire.retry import RetryShape, retry_of, retry_shape
 from duly.wire.schedules import TimingShape
 from duly.wire.shapes import (
     NO_NUL,
     Label,
     LabelValue,
-    Millis,
     Moment,
     Name,
     PoolName,
@@ -34,7 +33,6 @@ from duly.wire.shapes import (
     View,
     json_text,
     moment,
-    pattern,
     shown,
     shown_json,
 )
@@ -61,36 +59,6 @@ class TargetShape(Shape, kw_only=True):
     requires: Annotated[dict[Label, LabelValue], Meta(max_length=16)] = {}
     http: HttpShape | None = None
     shell: Annotated[list[Argument], Meta(min_length=1, max_length=256, examples=[["echo", "hello"]])] | None = None
-
-
-class RetryRuleShape(Shape, kw_only=True):
-    """What one kind of error changes; the first rule that names its class or a base class of it holds."""
-
-    error: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            max_length=200,
-            examples=["ValueError"],
-            extra_json_schema=pattern("^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*$"),
-        ),
-    ]
-    retry: bool = True
-    delay_ms: Millis | None = None
-    max_attempts: Annotated[int, Meta(ge=1, le=1000)] | None = None
-
-
-class RetryShape(Shape, kw_only=True):
-    """How often and how soon a failed attempt is tried again."""
-
-    max_attempts: Annotated[int, Meta(ge=1, le=1000)] = 3
-    backoff: Backoff = Backoff.EXPONENTIAL
-    initial_delay_ms: Millis = 10_000
-    max_delay_ms: Millis = 3_600_000
-    multiplier: Annotated[float, Meta(ge=1, le=100)] = 2.0
-    jitter: Annotated[float, Meta(ge=0, le=1)] = 0.1
-    max_losses: Annotated[int, Meta(ge=1, le=1000)] = 3
-    rules: Annotated[list[RetryRuleShape], Meta(max_length=50)] = []
 
 
 class CatchUpShape(Shape, kw_only=True):
@@ -222,7 +190,7 @@ def spec_of(shape: JobShape, now: Instant, *, fallback_name: str, source: str | 
         timing=timing_of(shape, now),
         target=_target(shape.target),
         payload=json_text(shape.payload, "payload"),
-        retry=_retry(shape.retry_policy),
+        retry=retry_of(shape.retry_policy),
         timeout=_micros(shape.timeout_sec),
         execution_timeout=_micros(shape.execution_timeout_sec),
         heartbeat_timeout=_micros(shape.heartbeat_timeout_sec),
@@ -278,7 +246,7 @@ def job_fields(job: Job, words: str, now: Instant) -> dict[str, Any]:
         "on_excluded": timing.on_excluded,
         "jitter_sec": timing.jitter / SECOND,
         "payload": shown_json(spec.payload),
-        "retry_policy": _retry_shape(spec.retry),
+        "retry_policy": retry_shape(spec.retry),
         "timeout_sec": _seconds(spec.timeout),
         "execution_timeout_sec": _seconds(spec.execution_timeout),
         "heartbeat_timeout_sec": _seconds(spec.heartbeat_timeout),
@@ -394,42 +362,6 @@ def _target_shape(target: Target) -> TargetShape:
 def _http_shape(call: HttpCall) -> HttpShape:
     body = UNSET if call.body is None else shown_json(call.body)
     return HttpShape(url=call.url, method=call.method, headers=call.headers, body=body)  # type: ignore[arg-type]
-
-
-def _retry(shape: RetryShape) -> RetryPolicy:
-    return RetryPolicy(
-        max_attempts=shape.max_attempts,
-        backoff=shape.backoff,
-        initial_delay=shape.initial_delay_ms * 1000,
-        max_delay=shape.max_delay_ms * 1000,
-        multiplier=shape.multiplier,
-        jitter=shape.jitter,
-        max_losses=shape.max_losses,
-        rules=tuple(_rule(rule) for rule in shape.rules),
-    )
-
-
-def _rule(shape: RetryRuleShape) -> RetryRule:
-    delay = None if shape.delay_ms is None else shape.delay_ms * 1000
-    return RetryRule(error=shape.error, retry=shape.retry, delay=delay, max_attempts=shape.max_attempts)
-
-
-def _rule_shape(rule: RetryRule) -> RetryRuleShape:
-    delay_ms = None if rule.delay is None else rule.delay // 1000
-    return RetryRuleShape(error=rule.error, retry=rule.retry, delay_ms=delay_ms, max_attempts=rule.max_attempts)
-
-
-def _retry_shape(policy: RetryPolicy) -> RetryShape:
-    return RetryShape(
-        max_attempts=policy.max_attempts,
-        backoff=policy.backoff,
-        initial_delay_ms=policy.initial_delay // 1000,
-        max_delay_ms=policy.max_delay // 1000,
-        multiplier=policy.multiplier,
-        jitter=policy.jitter,
-        max_losses=policy.max_losses,
-        rules=[_rule_shape(rule) for rule in policy.rules],
-    )
 
 
 def _micros(seconds: float | None) -> Micros | None:

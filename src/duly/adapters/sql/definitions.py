@@ -113,7 +113,7 @@ class SqlDefinitions:
                 yield Call("set_schedule_version", {"job_id": id, "version": number})
             else:
                 schedule = schedule_of(spec.timing, id)
-                following = past_pause(schedule, reschedule.next_fire_at, row["paused_until"])
+                following = past_pause(schedule, reschedule.next_fire_at, row["paused_until"], now)
                 if state is JobState.COMPLETED and following is not None:
                     state = JobState.ACTIVE
                 yield Call(

@@ -117,6 +117,10 @@ class SqlLetters:
     async def batch_counts(self, id: UUID) -> dict[State, int]:
         return {State(row["state"]): int(row["n"]) for row in await self._engine.fetch("batch_counts", {"batch": id})}
 
+    async def backfilled(self, tenant: int, job_id: JobId, first: Instant, last: Instant) -> list[tuple[Instant, State]]:
+        params = {"tenant": tenant, "job_id": job_id, "first": first, "last": last}
+        return [(row["scheduled_at"], State(row["state"])) for row in await self._engine.fetch("backfilled", params)]
+
     async def last_due(self, id: UUID) -> Instant | None:
         found: Instant | None = one(await self._engine.fetch("last_due", {"batch": id}))["at"]
         return found

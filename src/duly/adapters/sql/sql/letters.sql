@@ -52,6 +52,11 @@ SELECT batch, tenant, job_id, kind, asked_at, asked_by, total, about FROM batche
 -- name: batch_counts
 SELECT state, count(*) AS n FROM execution_state WHERE batch = :batch GROUP BY state;
 
+-- name: backfilled
+SELECT s.scheduled_at, s.state
+FROM batches b JOIN execution_state s ON s.batch = b.batch
+WHERE b.job_id = :job_id AND b.tenant = :tenant AND b.kind = 'backfill' AND s.scheduled_at >= :first AND s.scheduled_at <= :last;
+
 -- name: last_due
 SELECT max(due_at) AS at FROM executions WHERE batch = :batch;
 

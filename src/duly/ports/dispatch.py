@@ -1,0 +1,128 @@
+"""Where executions come in, and what dispatchers read, write and own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from duly.domain.decide import Firing
+from duly.domain.execution import DueSchedule, NewExecution
+from duly.domain.ids import ExecutionId
+from duly.domain.instants import Instant, Micros
+
+
+@dataclass(frozen=True, slots=True)
+class Idempotency:
+    """A client's key for one create: the same key and body give the same answer for as long as it is kept."""
+
+    key: str
+    body_hash: bytes
+    expires_at: Instant
+
+
+class Intake(Protocol):
+    """Where executions come in."""
+
+    async def enqueue(self, executions: Sequence[NewExecution], now: Instant) -> EnqueueReport:
+        """Write headers, and make ready what is due and passes its gates. Idempotent by id.
+
+        What has a unique key that somebody holds is not written: the report names the holder instead.
+        """
+
+    async def enqueue_once(
+        self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant
+    ) -> list[ExecutionId]:
+        """The same under an idempotency key: the ids of the first call with it. Raises Conflict (DULY-E207) for another body."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueueReport:
+    """How many were new, and which ids stand for what was not written because its unique key is taken."""
+
+    new: int
+    instead: dict[ExecutionId, ExecutionId] = field(default_factory=dict)
+
+
+class Schedules(Protocol):
+    """What a dispatcher reads and writes. Every write names the epoch under which the shard is held."""
+
+    async def due_schedules(self, shards: Sequence[int], now: Instant, limit: int) -> list[DueSchedule]:
+        """Schedules whose next fire has come, at most `limit` per shard, oldest first within a shard."""
+
+    async def fire(self, firing: Firing, epochs: dict[int, int], now: Instant) -> FireReport:
+        """Advance schedules that still stand where they were read, in shards whose epoch is still ours, and write their fires.
+
+        What lost a race is left out. A job that may not overlap runs only if it gets its place, else it waits or is skipped.
+        """
+
+    async def promote(self, epochs: dict[int, int], now: Instant, limit: int) -> PromoteReport:
+        """Due timers become ready, or final when they were cancelled meanwhile; at most `limit` per shard.
+
+        So does what waits for a rate whose time has come.
+        """
+
+    async def upcoming(self, shards: Sequence[int], after: Instant, until: Instant, limit: int) -> list[Instant]:
+        """Instants in (after, until] at which a schedule or timer of these shards becomes due; at most `limit`, soonest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class FireReport:
+    """What a firing did: schedules advanced, executions written, of those skipped or waiting, and predecessors asked to stop."""
+
+    advanced: int = 0
+    fired: int = 0
+    skipped: int = 0
+    queued: int = 0
+    stopped: int = 0
+
+    def __add__(self, other: FireReport) -> FireReport:
+        return FireReport(
+            self.advanced + other.advanced,
+            self.fired + other.fired,
+            self.skipped + other.skipped,
+            self.queued + other.queued,
+            self.stopped + other.stopped,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PromoteReport:
+    """What a promotion did, and on which routes something is ready now."""
+
+    promoted: int = 0
+    cancelled: int = 0
+    routes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShardLease:
+    """Who holds a shard, under which epoch, until when, and when its owner last showed progress."""
+
+    shard: int
+    epoch: int
+    owner: str | None
+    lease_until: Instant
+    progress_at: Instant
+
+
+class Leases(Protocol):
+    """Who owns which shard (the store's own leader leases)."""
+
+    async def shards(self) -> list[ShardLease]:
+        """All shards, in order."""
+
+    async def announce_dispatcher(self, name: str, now: Instant, ttl: Micros) -> list[str]:
+        """Be counted as a live dispatcher until now + ttl; answers all live ones, in order."""
+
+    async def take(self, shard: int, seen_epoch: int, owner: str, now: Instant, ttl: Micros, patience: Micros) -> int | None:
+        """Own a shard under a new epoch if its lease has run out or its owner shows no progress. None: somebody was faster."""
+
+    async def renew(self, owner: str, epochs: dict[int, int], now: Instant, ttl: Micros) -> list[int]:
+        """Hold on to shards under these epochs and show progress; answers those that are still ours."""
+
+    async def hand_over(self, owner: str, epochs: dict[int, int]) -> None:
+        """Give these shards up at once; whoever should have them takes them."""
+
+    async def release(self, owner: str, epochs: dict[int, int], now: Instant) -> None:
+        """Give all shards up at once, and be counted as a dispatcher no longer."""

@@ -1,0 +1,82 @@
+"""Retry policies on the wire, and their translation to and from the domain."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from duly.domain.retry import Backoff, RetryPolicy, RetryRule
+from duly.wire.shapes import (
+    Millis,
+    Shape,
+    pattern,
+)
+
+
+class RetryRuleShape(Shape, kw_only=True):
+    """What one kind of error changes; the first rule that names its class or a base class of it holds."""
+
+    error: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=200,
+            examples=["ValueError"],
+            extra_json_schema=pattern("^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*$"),
+        ),
+    ]
+    retry: bool = True
+    delay_ms: Millis | None = None
+    max_attempts: Annotated[int, Meta(ge=1, le=1000)] | None = None
+
+
+class RetryShape(Shape, kw_only=True):
+    """How often and how soon a failed attempt is tried again."""
+
+    max_attempts: Annotated[int, Meta(ge=1, le=1000)] = 3
+    backoff: Backoff = Backoff.EXPONENTIAL
+    initial_delay_ms: Millis = 10_000
+    max_delay_ms: Millis = 3_600_000
+    multiplier: Annotated[float, Meta(ge=1, le=100)] = 2.0
+    jitter: Annotated[float, Meta(ge=0, le=1)] = 0.1
+    max_losses: Annotated[int, Meta(ge=1, le=1000)] = 3
+    rules: Annotated[list[RetryRuleShape], Meta(max_length=50)] = []
+
+
+def retry_of(shape: RetryShape) -> RetryPolicy:
+    """The policy from the wire."""
+    return RetryPolicy(
+        max_attempts=shape.max_attempts,
+        backoff=shape.backoff,
+        initial_delay=shape.initial_delay_ms * 1000,
+        max_delay=shape.max_delay_ms * 1000,
+        multiplier=shape.multiplier,
+        jitter=shape.jitter,
+        max_losses=shape.max_losses,
+        rules=tuple(_rule(rule) for rule in shape.rules),
+    )
+
+
+def _rule(shape: RetryRuleShape) -> RetryRule:
+    delay = None if shape.delay_ms is None else shape.delay_ms * 1000
+    return RetryRule(error=shape.error, retry=shape.retry, delay=delay, max_attempts=shape.max_attempts)
+
+
+def _rule_shape(rule: RetryRule) -> RetryRuleShape:
+    delay_ms = None if rule.delay is None else rule.delay // 1000
+    return RetryRuleShape(error=rule.error, retry=rule.retry, delay_ms=delay_ms, max_attempts=rule.max_attempts)
+
+
+def retry_shape(policy: RetryPolicy) -> RetryShape:
+    """The policy as the wire shows it."""
+    return RetryShape(
+        max_attempts=policy.max_attempts,
+        backoff=policy.backoff,
+        initial_delay_ms=policy.initial_delay // 1000,
+        max_delay_ms=policy.max_delay // 1000,
+        multiplier=policy.multiplier,
+        jitter=policy.jitter,
+        max_losses=policy.max_losses,
+        rules=[_rule_shape(rule) for rule in policy.rules],
+    )
