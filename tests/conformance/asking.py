@@ -10,22 +10,25 @@ from uuid import UUID
 
 import httpx
 
+from duly.adapters.sql.bell import Bell
 from duly.domain.access import Role
 from duly.domain.ids import ExecutionId, execution_text, job_text, parse_job_id
 from duly.domain.instants import DAY, Instant, to_rfc3339
 from duly.domain.job import Job
 from duly.http.app import Services, create_api
-from duly.ports.store import KeyRow
+from duly.ports.keys import KeyRow
 from duly.usecases import access as keys
-from duly.usecases.access import Access
+from duly.usecases.access import Access, Keyring
+from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
+from duly.usecases.calendars import Calendars
 from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
 from duly.usecases.why import Why
-from tests.conformance.world import START, World
-from tests.http.conftest import NotedHints
+from duly.usecases.workers import Workers
+from tests.conformance.world import START, TTL, World
 
 SECRET = "duly_a_key_for_those_who_ask"
 KEEP = 30 * DAY
@@ -94,7 +97,7 @@ def codes(answer: dict[str, Any]) -> list[str]:
 @asynccontextmanager
 async def asking(world: World) -> AsyncIterator[Asking]:
     """An API over the world's store, and a key of anna's for it."""
-    store, clock, hints = world.store, TurnedClock(world), NotedHints()
+    store, clock, hints = world.store, TurnedClock(world), Bell()
     await store.keys.add_key(KeyRow(keys.key_id(SECRET), 1, "", Role.ADMIN.name, "anna", keys._hash(SECRET), START))
     jobs = Jobs(store.definitions, clock, world.chance.getrandbits, hints)
     executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, world.chance.getrandbits, hints)
@@ -105,9 +108,13 @@ async def asking(world: World) -> AsyncIterator[Asking]:
         why=Why(store.facts, store.insights, store.ready, clock, KEEP),
         dead_letters=DeadLetters(store.letters, executions, clock, hints),
         bulk=Bulk(store.letters, jobs, executions, store.cancels, clock, world.chance.getrandbits, hints),
+        backfills=Backfills(jobs, executions, store.letters, clock, world.chance.getrandbits),
         access=Access(store.keys, clock),
+        keyring=Keyring(store.keys, clock, world.chance.getrandbits),
+        workers=Workers(store, clock, world.chance.getrandbits, hints, TTL),
         clock=clock,
         ready=store.health.ping,
+        calendars=Calendars(store.calendars, clock, hints),
     )
     transport = httpx.ASGITransport(create_api(services))
     async with httpx.AsyncClient(transport=transport, base_url="http://duly.test", headers={"authorization": f"Bearer {SECRET}"}) as client:

@@ -19,7 +19,7 @@ class SqliteCheckpoints:
 
     async def save(self, worker: WorkerId, lease: LeaseId, id: ExecutionId, number: int, data: str, now: Instant) -> bool:
         def action() -> Action[bool]:
-            member = one((yield Call("member", {"lease": lease, "worker": worker, "id": id})))
+            member = one((yield Call("held_member", {"lease": lease, "worker": worker, "id": id})))
             if member is None:
                 return False
             kept = {"id": id, "number": number, "attempt": member["attempt"], "data": data, "now": now}
@@ -31,7 +31,7 @@ class SqliteCheckpoints:
         def action() -> Action[int]:
             kept = 0
             for lease, id, progress in reports:
-                member = one((yield Call("member", {"lease": lease, "worker": worker, "id": id})))
+                member = one((yield Call("held_member", {"lease": lease, "worker": worker, "id": id})))
                 if member is not None:
                     kept += 1
                     yield Call("report_progress", {"id": id, "attempt": member["attempt"], "progress": progress, "now": now})
