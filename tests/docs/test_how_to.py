@@ -82,3 +82,14 @@ async def test_items_that_do_not_fit_fail_alone(page: dict[str, Any]) -> None:
     assert by_fields == send.arguments.to_payload((page["Message"]("a@example.com", "hello"),), {})
     with pytest.raises(Invalid, match="missing required field"):
         send.arguments.to_payload((), {"to": "a@example.com"})
+
+
+@pytest.mark.parametrize("page", ["overlap-and-limits.md"], indirect=True)
+def test_the_limits_of_the_page_are_declared(page: dict[str, Any]) -> None:
+    specs = {name: task.spec for name, task in page["app"].tasks.items()}
+
+    assert specs["crawl"].overlap.places == 3
+    assert specs["refresh"].overlap.policy == "cancel_previous"
+    assert [specs[name].limits.gated for name in ("render", "sync_user", "charge", "call_api")] == [True] * 4
+    assert specs["welcome"].limits.unique.key == ("user_id",)
+    assert specs["rebuild"].limits.unique.window == 3600 * 1_000_000
