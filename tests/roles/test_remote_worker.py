@@ -34,7 +34,9 @@ from duly.ports.store import Store, WorkerAbout
 from duly.roles.heartbeat import Heartbeat, HeartbeatSettings
 from duly.roles.worker import Worker, WorkerSettings
 from duly.usecases.access import Access, Keyring
+from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
+from duly.usecases.calendars import Calendars
 from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.executions import Executions, Wanted
 from duly.usecases.inspect import Fleet
@@ -132,6 +134,8 @@ async def site() -> AsyncIterator[Site]:
         why=Why(store.facts, store.insights, store.ready, clock, 30 * DAY),
         dead_letters=DeadLetters(store.letters, executions, clock, bell),
         bulk=Bulk(store.letters, jobs, executions, store.cancels, clock, entropy, bell),
+        backfills=Backfills(jobs, executions, store.letters, clock, entropy),
+        calendars=Calendars(store.calendars, clock, bell),
         access=Access(store.keys, clock),
         keyring=keyring,
         workers=Workers(store, clock, entropy, bell, LIFE.ttl),
