@@ -15,20 +15,11 @@ from duly.domain.access import Role
 from duly.domain.ids import ExecutionId, execution_text, job_text, parse_job_id
 from duly.domain.instants import DAY, Instant, to_rfc3339
 from duly.domain.job import Job
-from duly.http.app import Services, create_api
+from duly.http.app import create_api
 from duly.ports.keys import KeyRow
 from duly.usecases import access as keys
-from duly.usecases.access import Access, Keyring
-from duly.usecases.backfill import Backfills
-from duly.usecases.bulk import Bulk
-from duly.usecases.calendars import Calendars
-from duly.usecases.dead_letters import DeadLetters
-from duly.usecases.executions import Executions
-from duly.usecases.inspect import Fleet
-from duly.usecases.jobs import Jobs
-from duly.usecases.why import Why
-from duly.usecases.workers import Workers
-from tests.conformance.world import START, TTL, World
+from tests.api import services_on
+from tests.conformance.world import START, World
 
 SECRET = "duly_a_key_for_those_who_ask"
 KEEP = 30 * DAY
@@ -99,23 +90,7 @@ async def asking(world: World) -> AsyncIterator[Asking]:
     """An API over the world's store, and a key of anna's for it."""
     store, clock, hints = world.store, TurnedClock(world), Bell()
     await store.keys.add_key(KeyRow(keys.key_id(SECRET), 1, "", Role.ADMIN.name, "anna", keys._hash(SECRET), START))
-    jobs = Jobs(store.definitions, clock, world.chance.getrandbits, hints)
-    executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, world.chance.getrandbits, hints)
-    services = Services(
-        jobs=jobs,
-        executions=executions,
-        fleet=Fleet(store.insights, clock),
-        why=Why(store.facts, store.insights, store.ready, clock, KEEP),
-        dead_letters=DeadLetters(store.letters, executions, clock, hints),
-        bulk=Bulk(store.letters, jobs, executions, store.cancels, clock, world.chance.getrandbits, hints),
-        backfills=Backfills(jobs, executions, store.letters, clock, world.chance.getrandbits),
-        access=Access(store.keys, clock),
-        keyring=Keyring(store.keys, clock, world.chance.getrandbits),
-        workers=Workers(store, clock, world.chance.getrandbits, hints, TTL),
-        clock=clock,
-        ready=store.health.ping,
-        calendars=Calendars(store.calendars, clock, hints),
-    )
+    services = services_on(store, clock, world.chance.getrandbits, hints, keep=KEEP)
     transport = httpx.ASGITransport(create_api(services))
     async with httpx.AsyncClient(transport=transport, base_url="http://duly.test", headers={"authorization": f"Bearer {SECRET}"}) as client:
         yield Asking(world, client)

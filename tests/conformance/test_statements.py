@@ -1,20 +1,22 @@
-"""The named statements: one text for one name."""
+"""Statements have names of their own: one that took another's would give somebody the wrong rows."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-
 import pytest
 
-from duly.adapters.sql.statements import _files
+from duly.adapters.sql import statements
+
+ONE, TWO = "-- name: member\nSELECT 1;\n", "-- name: member\nSELECT 2;\n"
 
 
-@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
-def test_no_two_files_of_an_engine_give_a_name_two_texts(engine: str) -> None:
-    shared = _files("neither")
-    own = _files(engine)[len(shared) :]
+def test_two_files_cannot_have_a_statement_of_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statements, "_files", lambda engine: ([], [ONE, TWO]))
 
-    for files in (shared, own):
-        names = Counter(name for text in files for name in re.findall(r"^-- name: (\w+)$", text, re.MULTILINE))
-        assert [name for name, times in names.items() if times > 1] == []
+    with pytest.raises(ValueError, match="two files have a statement named member"):
+        statements.statements.__wrapped__("sqlite")
+
+
+def test_an_engine_may_override_what_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statements, "_files", lambda engine: ([ONE], [TWO]))
+
+    assert statements.statements.__wrapped__("sqlite")["member"].text == "SELECT 2"

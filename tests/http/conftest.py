@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import secrets
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
@@ -17,23 +16,14 @@ from duly.adapters.sql.store import store_on
 from duly.domain.access import Role
 from duly.domain.execution import Claimed, Finished, LogLine, WorkerId
 from duly.domain.fairness import Ask
-from duly.domain.instants import DAY, SECOND, Instant, Micros, from_rfc3339
+from duly.domain.instants import SECOND, Instant, Micros, from_rfc3339
 from duly.domain.lifecycle import Outcome, State
 from duly.domain.shards import shard_of
 from duly.http.app import Api, Services, create_api
 from duly.ports.keys import KeyRow
 from duly.ports.store import Store, WorkerAbout
 from duly.usecases import access as keys
-from duly.usecases.access import Access, Keyring
-from duly.usecases.backfill import Backfills
-from duly.usecases.bulk import Bulk
-from duly.usecases.calendars import Calendars
-from duly.usecases.dead_letters import DeadLetters
-from duly.usecases.executions import Executions
-from duly.usecases.inspect import Fleet
-from duly.usecases.jobs import Jobs
-from duly.usecases.why import Why
-from duly.usecases.workers import Workers
+from tests.api import services_on
 
 START = from_rfc3339("2026-01-05T12:00:00Z")
 ADMIN, OPERATOR, VIEWER, WORKER, STRANGER = (f"duly_{name}_key_for_tests" for name in ("admin", "operator", "viewer", "worker", "stranger"))
@@ -183,24 +173,7 @@ async def bench() -> AsyncIterator[Bench]:
         await store.keys.add_key(key_row(secret, role, tenant=1))
     await engine.script("INSERT INTO tenants (tenant, name) VALUES (2, 'strangers');")
     await store.keys.add_key(key_row(STRANGER, Role.ADMIN, tenant=2))
-    jobs = Jobs(store.definitions, clock, entropy, hints)
-    executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, entropy, hints)
-    services = Services(
-        jobs=jobs,
-        executions=executions,
-        fleet=Fleet(store.insights, clock),
-        why=Why(store.facts, store.insights, store.ready, clock, 30 * DAY),
-        dead_letters=DeadLetters(store.letters, executions, clock, hints),
-        bulk=Bulk(store.letters, jobs, executions, store.cancels, clock, entropy, hints),
-        backfills=Backfills(jobs, executions, store.letters, clock, entropy),
-        access=Access(store.keys, clock),
-        keyring=Keyring(store.keys, clock, secrets.randbits),
-        workers=Workers(store, clock, entropy, hints, 15 * SECOND),
-        clock=clock,
-        ready=ready,
-        calendars=Calendars(store.calendars, clock, hints),
-        version="1.2.3",
-    )
+    services = services_on(store, clock, entropy, hints, ready=ready, version="1.2.3")
     yield Bench(create_api(services, sleep=sleep, entropy=entropy), services, store, clock, hints, slept, is_away)
     await engine.close()
 

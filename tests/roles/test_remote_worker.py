@@ -22,7 +22,7 @@ from duly.domain.access import Actor, Role
 from duly.domain.errors import Forbidden, Unavailable
 from duly.domain.execution import Execution
 from duly.domain.ids import ExecutionId
-from duly.domain.instants import DAY, SECOND
+from duly.domain.instants import SECOND
 from duly.domain.job import Job
 from duly.domain.lifecycle import Outcome, State
 from duly.http.app import create_api
@@ -33,17 +33,11 @@ from duly.ports.handlers import Attempt, Handler, Registry
 from duly.ports.store import Store, WorkerAbout
 from duly.roles.heartbeat import Heartbeat, HeartbeatSettings
 from duly.roles.worker import Worker, WorkerSettings
-from duly.usecases.access import Access, Keyring
-from duly.usecases.backfill import Backfills
-from duly.usecases.bulk import Bulk
-from duly.usecases.calendars import Calendars
-from duly.usecases.dead_letters import DeadLetters
+from duly.usecases.access import Keyring
 from duly.usecases.executions import Executions, Wanted
-from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
-from duly.usecases.why import Why
-from duly.usecases.workers import Workers
 from duly.wire.jobs import JobShape
+from tests.api import services_on
 
 ADMIN = Actor(1, "default", Role.ADMIN, "test")
 LIFE = HeartbeatSettings()
@@ -124,26 +118,9 @@ async def site() -> AsyncIterator[Site]:
     engine = InlineSqliteEngine()
     await upgrade(engine)
     store, clock, bell, entropy = store_on(engine), SystemClock(), Bell(), random.Random(5).getrandbits
-    jobs = Jobs(store.definitions, clock, entropy, bell)
-    executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, entropy, bell)
-    keyring = Keyring(store.keys, clock, entropy)
-    services = Services(
-        jobs=jobs,
-        executions=executions,
-        fleet=Fleet(store.insights, clock),
-        why=Why(store.facts, store.insights, store.ready, clock, 30 * DAY),
-        dead_letters=DeadLetters(store.letters, executions, clock, bell),
-        bulk=Bulk(store.letters, jobs, executions, store.cancels, clock, entropy, bell),
-        backfills=Backfills(jobs, executions, store.letters, clock, entropy),
-        calendars=Calendars(store.calendars, clock, bell),
-        access=Access(store.keys, clock),
-        keyring=keyring,
-        workers=Workers(store, clock, entropy, bell, LIFE.ttl),
-        clock=clock,
-        ready=store.health.ping,
-    )
-    _, key = await keyring.create(ADMIN, Role.WORKER, "tests")
-    made = Site(store, jobs, executions, services, key, clock)
+    services = services_on(store, clock, entropy, bell)
+    _, key = await services.keyring.create(ADMIN, Role.WORKER, "tests")
+    made = Site(store, services.jobs, services.executions, services, key, clock)
     await made.open()
     yield made
     for remote in made.remotes:

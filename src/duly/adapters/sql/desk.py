@@ -43,7 +43,7 @@ class SqliteDesk(SqlDesk):
         def action() -> Action[dict[Held, Member]]:
             found: dict[Held, Member] = {}
             for lease, id in held:
-                row = one((yield Call("held_member", {"worker": worker, "lease": lease, "id": id})))
+                row = one((yield Call("member_reported", {"worker": worker, "lease": lease, "id": id})))
                 if row is not None:
                     found[lease, id] = member_of(row)
             return found
@@ -69,7 +69,7 @@ class SqliteDesk(SqlDesk):
 
 
 def member_of(row: Any) -> Member:
-    """A row of held_member or held_members."""
+    """A row of member_reported or members_reported."""
     return Member(row["attempt"], row["failures"], row["job_version"], row["due_at"], row["granted_at"], bool(row["holds_place"]))
 
 

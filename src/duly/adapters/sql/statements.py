@@ -40,8 +40,14 @@ class Statement:
 def statements(engine: str) -> dict[str, Statement]:
     """Every statement of an engine by name."""
     texts: dict[str, str] = {}
-    for text in _files(engine):
-        texts |= _parse(text)
+    for files_of_a_kind in _files(engine):
+        named: dict[str, str] = {}
+        for text in files_of_a_kind:
+            found = _parse(text)
+            if twice := named.keys() & found.keys():
+                raise ValueError(f"{engine}: two files have a statement named {', '.join(sorted(twice))}")
+            named |= found
+        texts |= named
     seamed = {f"{name}_again": text.replace("/*again*/", "ON CONFLICT DO NOTHING") for name, text in texts.items() if "/*again*/" in text}
     if engine == "postgres":
         # With one writer nothing needs it; here a change of a job excludes every other until it commits.
@@ -50,8 +56,8 @@ def statements(engine: str) -> dict[str, Statement]:
     return {name: Statement(name, *number(text)) for name, text in (texts | seamed).items()}
 
 
-def _files(engine: str) -> list[str]:
-    """The texts that an engine has: the shared ones first, then its own."""
+def _files(engine: str) -> tuple[list[str], list[str]]:
+    """The texts that an engine has: the shared ones first, then its own, which may override them."""
     shared, own = [], []
     for file in sorted(files("duly.adapters.sql").joinpath("sql").iterdir(), key=lambda file: file.name):
         kind = file.name.removesuffix(".sql").rpartition(".")[2]
@@ -59,7 +65,7 @@ def _files(engine: str) -> list[str]:
             shared.append(file.read_text(encoding="utf-8"))
         elif kind == engine:
             own.append(file.read_text(encoding="utf-8"))
-    return shared + own
+    return shared, own
 
 
 def _parse(source: str) -> dict[str, str]:

@@ -23,7 +23,7 @@ class PostgresDesk(SqlDesk):
     _engine: PostgresEngine
 
     async def members(self, worker: WorkerId, held: Sequence[Held]) -> dict[Held, Member]:
-        rows = await self._engine.fetch("held_members", {"worker": worker, **_arrays(held)})
+        rows = await self._engine.fetch("members_reported", {"worker": worker, **_arrays(held)})
         return {(row["lease_id"], row["id"]): member_of(row) for row in rows}
 
     async def settle(self, worker: WorkerId, finished: Sequence[Finished], held: Sequence[Held], now: Instant) -> dict[Held, Ended]:

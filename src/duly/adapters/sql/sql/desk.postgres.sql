@@ -1,4 +1,4 @@
--- name: held_members
+-- name: members_reported
 SELECT f.lease_id, f.id, m.attempt, m.failures, l.granted_at, e.job_version, e.due_at, e.holds_place OR e.gates IS NOT NULL AS holds_place
 FROM unnest(:leases::bigint[], :ids::uuid[]) AS f (lease_id, id)
 JOIN leases l ON l.lease_id = f.lease_id AND l.worker = :worker::bigint

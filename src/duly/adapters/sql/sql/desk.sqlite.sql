@@ -1,4 +1,4 @@
--- name: held_member
+-- name: member_reported
 SELECT m.attempt, m.failures, l.granted_at, e.job_version, e.due_at, e.holds_place OR e.gates IS NOT NULL AS holds_place
 FROM leases l JOIN leased m ON m.lease_id = l.lease_id JOIN executions e ON e.id = m.id
 WHERE l.lease_id = :lease AND l.worker = :worker AND m.id = :id;
