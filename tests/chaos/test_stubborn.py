@@ -111,7 +111,7 @@ def test_a_cancel_reaches_a_running_handler_at_once(store_url: str, tmp_path: Pa
             shown = ended(fleet, running, "CANCELLED", 10)
 
             assert time.monotonic() - asked < 5
-            assert (shown["lastOutcome"], shown["error"]) == ("CANCELLED", {"reason": "cancelled"})
+            assert (shown["lastOutcome"], shown["error"]["reason"]) == ("CANCELLED", "cancelled")
         # A handler that polls its token came to its own end; what it returned is the stop.
         assert noted(fleet, "clean_end") == noted(fleet, "clean")
     finally:

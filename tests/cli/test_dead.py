@@ -44,8 +44,8 @@ def test_letters_are_replayed_with_canaries_and_put_away(server: Running, letter
     first = json.loads(server.duly("dead", "replay", "--job", job, "--canary", "1", "--rate", "100/s", *payload, "--json").out)
     new = json.loads(server.duly("run", "show", runs[0], "--json").out)["replayedAs"]
     assert server.duly("logs", "-f", new).code == 0
-    rest = json.loads(server.duly("dead", "continue", first["batchId"], "-n", "1", "--json").out)
-    batch = json.loads(server.duly("dead", "batch", first["batchId"], "--json").out)
+    rest = json.loads(server.duly("batch", "continue", first["batchId"], "-n", "1", "--json").out)
+    batch = json.loads(server.duly("batch", "show", first["batchId"], "--json").out)
     discarded = json.loads(server.duly("dead", "discard", "--job", job, "--json").out)
 
     assert (tried["batchId"], tried["matched"], tried["remaining"]) == (None, 3, 3)
@@ -76,7 +76,7 @@ def test_what_is_meant_must_be_said(server: Running) -> None:
     nothing = server.duly("dead", "replay")
     both = server.duly("dead", "discard", "--all", "--job", "x")
     rate = server.duly("dead", "replay", "--all", "--rate", "fast")
-    batch = server.duly("dead", "batch", "batch_" + "0" * 32)
+    batch = server.duly("batch", "show", "batch_" + "0" * 32)
 
     assert (nothing.code, both.code, rate.code, batch.code) == (2, 2, 2, 3)
     assert "Which dead letters are meant is not clear" in nothing.err

@@ -687,6 +687,41 @@ async def test_the_clocks_moved_or_dropped_it(ask: Asking, world: World) -> None
     assert "01:30 happened twice on this day in America/New_York, and it runs the first time only" in second["summary"]
 
 
+async def test_a_calendar_excludes_or_moves_it(ask: Asking, world: World) -> None:
+    days = {"holidays": [{"date": "2024-10-10", "name": "harvest"}]}
+    assert (await ask.client.put("/v1/calendars/feasts", json=days)).status_code < 300
+    zone = {"timezone": "Europe/Berlin", "calendars": ["feasts"]}
+    skipped = await ask.create(schedule="30 2 * * *", **zone)
+    moved = await ask.create(schedule="30 2 10 * *", onExcluded="next_business_day", **zone)
+
+    left_out, away = await ask.job(skipped.id, "2024-10-10T00:30:00Z"), await ask.job(moved.id, "2024-10-10T00:30:00Z")
+    here = await ask.job(moved.id, "2024-10-11T00:30:00Z")
+
+    assert codes(left_out) == codes(away) == ["EXCLUDED", "NOT_A_FIRE"]
+    assert "feasts" in left_out["summary"]
+    assert "2024-10-11T00:30:00Z" in away["reasons"][1]["facts"]["nearest"]
+    assert codes(here) == ["WAITS_FOR_FIRE", "EXCLUDED"]
+    assert "moved from" in here["reasons"][1]["message"]
+
+
+async def test_a_pause_with_an_end_and_a_fire_to_be_skipped(ask: Asking, world: World) -> None:
+    job = await ask.create(name="resting", intervalSec=3600, anchorAt=to_rfc3339(START + HOUR))
+    at = to_rfc3339(START + 5 * HOUR)
+    await ask.post(f"/v1/jobs/{job_text(job.id)}/skip", {"at": at})
+    await ask.post(f"/v1/jobs/{job_text(job.id)}/pause", {"reason": "db move", "until": to_rfc3339(START + 3 * HOUR)})
+
+    now, then, after = await ask.job(job.id), await ask.job(job.id, START + HOUR), await ask.job(job.id, START + 4 * HOUR)
+    skipped = await ask.job(job.id, at)
+    world.turn(5 * HOUR)
+    await world.fire()
+
+    assert codes(now) == codes(then) == ["JOB_PAUSED"]
+    assert now["summary"] == "The job is paused by anna since 2024-10-04T12:00:00Z until 2024-10-04T15:00:00Z: db move."
+    assert codes(after) == ["WAITS_FOR_FIRE"]
+    assert codes(skipped) == ["SKIPPED_ASKED"]
+    assert codes(await ask.run(fire_id(job.id, START + 5 * HOUR))) == ["SKIPPED_ASKED"]
+
+
 async def test_the_dispatcher_has_not_come_to_it(ask: Asking, world: World) -> None:
     job = await ask.create(intervalSec=3600, anchorAt=to_rfc3339(START + HOUR))
     world.turn(HOUR + 5 * MINUTE)

@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from duly.domain.errors import LeaseLost
 from duly.domain.instants import SECOND
-from duly.ports.endings import Discard, Failure, LeaseLost, Snooze
+from duly.ports.endings import Discard, Failure, Snooze
 from duly.ports.handlers import Attempt, ExecutorKind, PythonCall
 
 

@@ -16,12 +16,13 @@ from typing import Any
 
 import pytest
 
+from duly.domain.errors import LeaseLost
 from duly.domain.instants import SECOND
 from duly.domain.lifecycle import Outcome
 from duly.executors.output import MOST_LINES
 from duly.executors.processes import ProcessPool
 from duly.executors.python import python_handlers
-from duly.ports.endings import Died, Discard, Failure, LeaseLost, Snooze
+from duly.ports.endings import Died, Discard, Failure, Snooze
 from duly.ports.handlers import Attempt, ExecutorKind, Handler, Kept, PythonCall
 from tests.executors.attempts import NOW, python
 from tests.executors.sample_app import app

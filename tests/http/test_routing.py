@@ -51,6 +51,7 @@ def body_for(declared: Route, worker: str) -> object:
         "log_lines": {**fenced, "lines": [{"message": "here"}]},
         "save_checkpoint": {**fenced, "number": 1, "data": {}},
         "tell_progress": {**fenced, "progress": {}},
+        "backfill_job": {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"},
     }
     return bodies.get(declared.handle.__name__)
 

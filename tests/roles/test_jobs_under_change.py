@@ -31,7 +31,7 @@ async def test_a_resume_that_meets_a_change_waits_for_the_new_schedule(world: Wo
     class ChangedMeanwhile:
         changed = False
 
-        async def set_state(self, *args: Any) -> bool:
+        async def set_state(self, *args: Any, **changes: Any) -> bool:
             if not self.changed:
                 self.changed = True
                 world.jobs._store = real
@@ -42,7 +42,7 @@ async def test_a_resume_that_meets_a_change_waits_for_the_new_schedule(world: Wo
                     world.clock.now(),
                 )
                 world.jobs._store = self  # type: ignore[assignment]
-            return await real.set_state(*args)
+            return await real.set_state(*args, **changes)
 
         def __getattr__(self, name: str) -> Any:
             return getattr(real, name)

@@ -60,7 +60,7 @@ def _backfill(arguments: Arguments) -> int:
     ]
     out.one(shown, report, name=report.batch_id or "")
     if report.batch_id is not None:
-        out.say(f"\nHow they do: duly dead batch {report.batch_id}   Stop the rest: duly dead abort {report.batch_id}")
+        out.say(f"\nHow they do: duly batch show {report.batch_id}   Stop the rest: duly batch abort {report.batch_id}")
     elif not report.run:
         out.say("\nThere is nothing to run." + (" `--rerun failed` runs what failed as well." if report.left else ""))
     return OK

@@ -18,7 +18,7 @@ from duly.cli.why import say_why
 from duly.domain.errors import Invalid
 from duly.sdk import calls
 from duly.sdk.client import Client
-from duly.wire.bulk import BatchView, BulkView, DeadGroupView, DeadLetterView
+from duly.wire.bulk import BulkView, DeadGroupView, DeadLetterView
 
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/(s|m|h))?")
 _PERIODS = {None: 1, "s": 1, "m": 60, "h": 3600}
@@ -106,7 +106,7 @@ def _which(parser: Parser) -> None:
 def _configure_replay(parser: Parser) -> None:
     _which(parser)
     parser.add_argument("--payload", metavar="JSON", help="another payload; @file reads a file, - standard input")
-    parser.add_argument("--canary", metavar="N", type=count, help="only the first N; the rest once they have succeeded: duly dead continue")
+    parser.add_argument("--canary", metavar="N", type=count, help="only the first N; when they have succeeded: duly batch continue")
     parser.add_argument("--rate", metavar="N/s", type=rate, help="that many in a second, such as 10/s or 30/m")
     remote_options(parser)
 
@@ -152,7 +152,7 @@ def _replay(arguments: Arguments) -> int:
                 payload=payload,
             )
         )
-    _print_report(out, report)
+    print_report(out, report)
     return OK
 
 
@@ -165,11 +165,12 @@ def _discard(arguments: Arguments) -> int:
             out.one(fields(execution), execution, name=execution.execution_id)
             return OK
         report = client.send(calls.act_in_bulk("discard", match, dry_run=arguments.dry_run, limit=arguments.limit))
-    _print_report(out, report)
+    print_report(out, report)
     return OK
 
 
-def _print_report(out: Output, report: BulkView) -> None:
+def print_report(out: Output, report: BulkView) -> None:
+    """What a bulk action has done, and how to go on."""
     shown = [
         ("batch", report.batch_id),
         ("matched", f"{report.matched:,}"),
@@ -182,55 +183,7 @@ def _print_report(out: Output, report: BulkView) -> None:
     if report.batch_id is None:
         out.say("Nothing was changed.")
     elif report.remaining:
-        out.say(f"\nHow they do: duly dead batch {report.batch_id}   The rest: duly dead continue {report.batch_id}")
-
-
-# ---------------------------------------------------------------- batches
-
-
-def _configure_batch(parser: Parser) -> None:
-    parser.add_argument("batch", metavar="BATCH", help="an id such as batch_0198c2…")
-    remote_options(parser)
-
-
-def _configure_continue(parser: Parser) -> None:
-    parser.add_argument("--anyway", action="store_true", help="whatever became of the canaries")
-    parser.add_argument("-n", "--limit", metavar="N", type=count, help="at most that many, oldest first")
-    _configure_batch(parser)
-
-
-def _continue(arguments: Arguments) -> int:
-    out = output.of(arguments)
-    with remote.connect(arguments) as client:
-        report = client.send(calls.continue_batch(arguments.batch, anyway=arguments.anyway, limit=arguments.limit))
-    _print_report(out, report)
-    return OK
-
-
-def _batch(arguments: Arguments) -> int:
-    out = output.of(arguments)
-    with remote.connect(arguments) as client:
-        _print_batch(out, client.send(calls.show_batch(arguments.batch)))
-    return OK
-
-
-def _abort(arguments: Arguments) -> int:
-    out = output.of(arguments)
-    with remote.connect(arguments) as client:
-        _print_batch(out, client.send(calls.abort_batch(arguments.batch)))
-    return OK
-
-
-def _print_batch(out: Output, batch: BatchView) -> None:
-    shown: list[tuple[str, str | None]] = [
-        ("batch", batch.batch_id),
-        ("kind", batch.kind),
-        ("asked", f"{output.moment(batch.asked_at)} by {batch.asked_by}"),
-        ("matched", f"{batch.total:,}"),
-        ("aborted", output.moment(batch.aborted_at)),
-    ]
-    shown += [(state.lower(), f"{number:,}") for state, number in batch.executions.items()]
-    out.one(shown, batch, name=batch.batch_id)
+        out.say(f"\nHow they do: duly batch show {report.batch_id}   The rest: duly batch continue {report.batch_id}")
 
 
 _GROUPS: list[Column[DeadGroupView]] = [
@@ -261,7 +214,7 @@ examples:
   duly dead
   duly dead replay --job send-mail --dry-run
   duly dead replay --cause 8f14e45fceea167a --canary 5 --rate 10/s
-  duly dead continue batch_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d
+  duly batch continue batch_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d
 """
 
 COMMANDS = {
@@ -273,9 +226,6 @@ COMMANDS = {
             "show": Command("one dead letter, and why it died", _configure_show, _show, "duly dead show"),
             "replay": Command("run dead letters again, as new runs", _configure_replay, _replay, "duly dead replay", _EXAMPLES),
             "discard": Command("put dead letters away; their history stays", _configure_discard, _discard, "duly dead discard"),
-            "continue": Command("do the rest of a batch", _configure_continue, _continue, "duly dead continue"),
-            "batch": Command("how a batch stands", _configure_batch, _batch, "duly dead batch"),
-            "abort": Command("cancel what a batch has made and what has not started", _configure_batch, _abort, "duly dead abort"),
         },
         otherwise=Command("Open dead letters, grouped by cause.", _configure_list, _list, "duly dead", _EXAMPLES),
         is_whole=True,

@@ -271,7 +271,8 @@ def _fields(job: JobView) -> list[tuple[str, str | None]]:
         ("payload", None if job.payload is None else msgspec.json.encode(job.payload).decode()),
         ("retry", f"{job.retry_policy.max_attempts} attempts, {job.retry_policy.backoff.lower()}"),
         ("timeout", _limits(job)),
-        ("policies", f"overlap {job.overlap}, catch up {job.catch_up.policy}, priority {job.priority.lower()}"),
+        ("policies", _policies(job)),
+        ("limits", _how_many(job)),
         ("about", job.description),
         ("source", job.source),
         ("version", f"{job.version}, since {output.relative(job.updated_at)}"),
@@ -281,6 +282,28 @@ def _fields(job: JobView) -> list[tuple[str, str | None]]:
         latest = "\n".join(f"{situation(run)}  {output.relative(run.scheduled_at)}  {run.execution_id}" for run in job.latest_executions)
         shown += [("then", fires or None), ("latest", latest or "has not run yet")]
     return shown
+
+
+def _policies(job: JobView) -> str:
+    overlap = f"overlap {job.overlap}" + ("" if job.max_running is None else f" up to {job.max_running}")
+    return f"{overlap}, catch up {job.catch_up.policy}, priority {job.priority.lower()}"
+
+
+def _how_many(job: JobView) -> str | None:
+    """How many at once, how many in a time, and which are the same."""
+    said = [] if job.max_concurrent is None else [f"{job.max_concurrent} at a time"]
+    if (running := job.concurrency) is not None:
+        said.append(f"{running.max} at a time{_whose(running.key, running.name)}")
+    if (rate := job.rate_limit) is not None:
+        said.append(f"{rate.count} in {rate.per_sec:g} s{_whose(rate.key, rate.name)}")
+    if (unique := job.unique) is not None:
+        said.append(f"unique{_whose(unique.key, None)}" + ("" if unique.for_sec is None else f" for {unique.for_sec:g} s"))
+    return ", ".join(said) or None
+
+
+def _whose(key: str | list[str], name: str | None) -> str:
+    fields = [key] if isinstance(key, str) else key
+    return (f" per {', '.join(fields)}" if fields else "") + (f" of {name}" if name else "")
 
 
 def _limits(job: JobView) -> str | None:

@@ -31,6 +31,7 @@ TREE: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("why", "why", "why a run stands where it stands, or a job does not run"),
             ("next", "daily", "what fires when"),
             ("dead", "dead", "dead letters: list, show, replay, discard"),
+            ("batch", "batches", "bulk actions and backfills: show, continue, abort"),
             ("job", "jobs", "list, show, create, pause, resume, delete, run"),
             ("pause", "jobs", "no fire of a job until it is resumed, or until a time"),
             ("resume", "jobs", "let a paused job fire again"),

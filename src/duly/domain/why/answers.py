@@ -109,7 +109,7 @@ MEANINGS: dict[WhyCode, str] = {
     WhyCode.WAITS_FOR_FIRE: "The job waits for its next fire.",
     WhyCode.NOT_A_FIRE: "The schedule names no such time.",
     WhyCode.CLOCKS_CHANGED: "A change of the clocks moved, joined or removed the fire.",
-    WhyCode.EXCLUDED: "A calendar excludes this time.",
+    WhyCode.EXCLUDED: "A calendar excludes this time, or moved the fire.",
     WhyCode.BEFORE_JOB: "The job did not exist at that time.",
     WhyCode.OTHER_VERSION: "Another version of the job was current at that time.",
     WhyCode.BEFORE_START: "It lies before the schedule's startAt.",

@@ -9,8 +9,20 @@ from duly.domain.fire_notes import clock
 from duly.domain.ids import job_text
 from duly.domain.instants import DAY, MINUTE, SECOND, Instant, to_datetime, to_rfc3339
 from duly.domain.job import JobVersion
+from duly.domain.kinds import plain_note
 from duly.domain.lifecycle import JobState
-from duly.domain.schedule import CronSchedule, Schedule, excluded_by, explain_fire, next_fire, previous_fire
+from duly.domain.schedule import (
+    CronSchedule,
+    PlainSchedule,
+    Schedule,
+    excluded_by,
+    explain_fire,
+    is_fire,
+    next_fire,
+    plain_of,
+    previous_fire,
+    zone_of,
+)
 from duly.domain.why.answers import Answer, Reason, WhyCode, known, moment, span
 from duly.domain.why.facts import FireFacts, JobFacts
 from duly.domain.words import describe
@@ -52,9 +64,11 @@ def _of_schedule(facts: FireFacts, version: JobVersion) -> list[Reason]:
     schedule = version.schedule
     if schedule is None:
         return [_no_schedule(facts.job)]
-    if next_fire(schedule, facts.at - 1) == facts.at:
-        note = explain_fire(schedule, facts.at)
-        moved = [] if note is None else [_clocks(schedule, facts.at, f"{note}.")]
+    if is_fire(schedule, facts.at):
+        clocks = plain_note(plain_of(schedule), facts.at)
+        calendar = None if clocks is not None else explain_fire(schedule, facts.at)
+        moved = [] if clocks is None else [_clocks(schedule, facts.at, f"{clocks}.")]
+        moved += [] if calendar is None else [_by_calendar(calendar, f"A calendar moved it: {calendar}.")]
         return _of_fire(facts, schedule) + moved
     return _no_such_fire(facts, version, schedule)
 
@@ -135,9 +149,8 @@ def _no_such_fire(facts: FireFacts, version: JobVersion, schedule: Schedule) -> 
         reasons.append(Reason(WhyCode.AFTER_END, message, {"endAt": to_rfc3339(timing.end_at)}, since=timing.end_at))
     calendar = excluded_by(schedule, at)
     if calendar is not None:
-        message = f"A calendar excludes {moment(at)}: {calendar.rstrip('.')}."
-        reasons.append(Reason(WhyCode.EXCLUDED, message, {"calendar": calendar}, hint="See calendars and onExcluded of the job."))
-    clocks = clocks_note(schedule, at)
+        reasons.append(_by_calendar(calendar, f"A calendar excludes {moment(at)}: {calendar}."))
+    clocks = clocks_note(plain_of(schedule), at)
     if clocks is not None:
         reasons.append(_clocks(schedule, at, clocks))
     nearest = [fire for fire in (previous_fire(schedule, at), next_fire(schedule, at)) if fire is not None]
@@ -153,19 +166,23 @@ def _no_such_fire(facts: FireFacts, version: JobVersion, schedule: Schedule) -> 
     return reasons
 
 
+def _by_calendar(words: str, message: str) -> Reason:
+    return Reason(WhyCode.EXCLUDED, message, {"calendar": words}, hint="See calendars and onExcluded of the job.")
+
+
 def _local(schedule: Schedule, at: Instant) -> str:
-    zone = schedule.zone if isinstance(schedule, CronSchedule) else "UTC"
+    zone = zone_of(plain_of(schedule))
     return f"{to_datetime(at).astimezone(load_zone(zone)):%a %d %b %H:%M} in {zone}"
 
 
 def _clocks(schedule: Schedule, at: Instant, message: str) -> Reason:
-    zone = schedule.zone if isinstance(schedule, CronSchedule) else "UTC"
+    zone = zone_of(plain_of(schedule))
     return Reason(
         WhyCode.CLOCKS_CHANGED, message, {"timezone": zone, "local": _local(schedule, at)}, hint="See dstGap and dstOverlap of the job."
     )
 
 
-def clocks_note(schedule: Schedule, at: Instant) -> str | None:
+def clocks_note(schedule: PlainSchedule, at: Instant) -> str | None:
     """What a change of the clocks did to a time near `at` that the expression names and the schedule does not fire at."""
     if not isinstance(schedule, CronSchedule) or schedule.cron.is_wild or at % SECOND:
         return None

@@ -130,12 +130,12 @@ def _no_end(action: int, *about: Any) -> int:
 
 
 def _is_held(attempt: Attempt) -> Action[bool]:
-    return bool((yield Call("held_member", {"lease": attempt.fence, "id": attempt.id})))
+    return bool((yield Call("open_member", {"lease": attempt.fence, "id": attempt.id})))
 
 
 def _end(attempt: Attempt, result: str | None) -> Action[bool]:
     """What a finish writes for one success. False, and nothing written: the lease no longer holds it."""
-    held = one((yield Call("held_member", {"lease": attempt.fence, "id": attempt.id})))
+    held = one((yield Call("open_member", {"lease": attempt.fence, "id": attempt.id})))
     if held is None:
         return False
     outcome = {
