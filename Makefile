@@ -26,7 +26,7 @@ dev: $(VENV)/.installed-dev ## Everything a contributor needs: tools, test servi
 
 test: $(VENV)/.installed-dev lint ## Install what the tests need, check, and run all tests
 	@scripts/install-test-services
-	@$(PYTEST) -n 2 --dist worksteal $(ARGS)
+	@$(PYTEST) -n 4 --dist worksteal --durations 25 $(ARGS)
 
 quick: $(VENV)/.installed-dev ## The tests that take seconds
 	@$(PYTEST) -n 2 -m "not (slow or chaos)" $(ARGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import shutil
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -90,12 +91,18 @@ def postgres_store(shared_dsn: str) -> str:
     return shared_dsn
 
 
-@pytest.fixture
-def sqlite_path(tmp_path: Path) -> str:
-    """A fresh, migrated SQLite file."""
-    path = str(tmp_path / "duly.db")
-    run_aside(lambda: migrate(SqliteEngine(path)))
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated file that tests copy: every migration anew would wait for the disk."""
+    path = tmp_path_factory.mktemp("template") / "duly.db"
+    run_aside(lambda: migrate(SqliteEngine(str(path))))
     return path
+
+
+@pytest.fixture
+def sqlite_path(tmp_path: Path, sqlite_template: Path) -> str:
+    """A fresh, migrated SQLite file."""
+    return str(shutil.copy(sqlite_template, tmp_path / "duly.db"))
 
 
 def opener(kind: str, request: pytest.FixtureRequest) -> Callable[[], Engine]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -84,7 +84,7 @@ class Model:
                 advanced.add(move.job_id)
                 job.next_at = move.next_at
                 job.state = JobState.COMPLETED if move.next_at is None else job.state
-        states = []
+        states, stopped = [], []
         for fire in firing.fires:
             if fire.job_id in advanced and fire.id not in self.runs:
                 state = self._fired(fire)
@@ -94,7 +94,9 @@ class Model:
                     self.places[fire.job_id] = fire.id
                 states.append(state)
                 if state is State.BLOCKED and fire.overlap.policy in STOPS_THE_PREVIOUS:
-                    self.cancel([self.places[fire.job_id]])
+                    stopped.append(self.places[fire.job_id])
+        # After all of them: of several at once only the last one waits, those between are skipped.
+        self.cancel(dict.fromkeys(stopped))
         return len(advanced), len(states), states.count(State.SKIPPED), states.count(State.BLOCKED)
 
     def _fired(self, fire: Fire) -> State:
@@ -194,7 +196,7 @@ class Model:
                 self._wait(run, self.now + WAIT_AFTER_LOSS)
         return len(lost)
 
-    def cancel(self, ids: Sequence[UUID]) -> dict[UUID, State]:
+    def cancel(self, ids: Iterable[UUID]) -> dict[UUID, State]:
         for run_id in ids:
             if not is_final(self.runs[run_id].state):
                 self.runs[run_id].wish = True
