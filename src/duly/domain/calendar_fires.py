@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from duly.domain.calendars import (
-    LONGEST_RUN,
     Calendar,
     OnExcluded,
     closed_since,
@@ -34,7 +33,9 @@ MOST_CALENDARS = 8
 # So many excluded fires in a row, each in a stretch of its own, and a schedule is taken to never fire again.
 MOST_LEAPS = 5000
 # The same for days, when fires are moved: each has fires, and windows leave none of them.
-MOST_DAYS = 2000
+MOST_DAYS = 1000
+# A fire is moved no further than this; beyond it, it is left out.
+LONGEST_MOVE = 40
 # A fire that is moved has a day of its own; what fires all day long is skipped instead.
 MOST_MOVED_A_DAY = 96
 
@@ -127,9 +128,11 @@ def excluded_nominal(schedule: CalendarSchedule, at: Instant) -> str | None:
 
 
 def _next_moved(schedule: CalendarSchedule, after: Instant) -> Instant | None:
-    last_day: int | None = None
+    zone = schedule.zone
+    behind, ahead = (LONGEST_MOVE, 0) if schedule.on_excluded is OnExcluded.NEXT_BUSINESS_DAY else (0, LONGEST_MOVE)
     # The day before too: where the clocks go back over midnight, it comes round once more.
-    day = local_day(schedule.zone, max(after, 0)) - 1
+    day = local_day(zone, max(after, 0)) - 1
+    last_day: int | None = None
     found: Instant | None = None
     for step in range(MOST_DAYS):
         fires = _fires_on(schedule, day)
@@ -139,18 +142,21 @@ def _next_moved(schedule: CalendarSchedule, after: Instant) -> Instant | None:
         if step > 0 and found is not None:
             return found
         day += 1
-        coming = plain_next(schedule.base, _midnight(schedule.zone, _first_source(schedule, day)) - DAY)
+        # The first fire of the schedule itself that can reach this day or a later one; the days it cannot reach are leapt over.
+        coming = plain_next(schedule.base, _midnight(zone, day - behind) - DAY)
         if coming is None or (last_day is not None and day > last_day):
             return found
         if step > 0:
-            day = max(day, _first_target(schedule, local_day(schedule.zone, coming)))
-        last_day = last_day or local_day(schedule.zone, coming) + LOOK_BACK // DAY
+            day = max(day, local_day(zone, coming) - ahead)
+        last_day = last_day or local_day(zone, coming) + LOOK_BACK // DAY
     return None
 
 
 def _previous_moved(schedule: CalendarSchedule, before: Instant) -> Instant | None:
-    first_day = local_day(schedule.zone, max(before - LOOK_BACK, bounds(schedule.base)[0])) - LONGEST_RUN
-    day = local_day(schedule.zone, before) + 1
+    zone = schedule.zone
+    behind, ahead = (LONGEST_MOVE, 0) if schedule.on_excluded is OnExcluded.NEXT_BUSINESS_DAY else (0, LONGEST_MOVE)
+    first_day = local_day(zone, max(before - LOOK_BACK, bounds(schedule.base)[0])) - LONGEST_MOVE
+    day = local_day(zone, before) + 1
     found: Instant | None = None
     for step in range(MOST_DAYS):
         fires = _fires_on(schedule, day)
@@ -160,25 +166,30 @@ def _previous_moved(schedule: CalendarSchedule, before: Instant) -> Instant | No
         if step > 0 and found is not None:
             return found
         day -= 1
-        past = plain_previous(schedule.base, _midnight(schedule.zone, _last_source(schedule, day) + 1) + DAY)
+        past = plain_previous(schedule.base, _midnight(zone, day + 1 + ahead) + DAY)
         if past is None or day < first_day:
             return found
         if step > 0:
-            day = min(day, _last_target(schedule, local_day(schedule.zone, past)))
+            day = min(day, local_day(zone, past) + behind)
     return None
 
 
 @lru_cache(maxsize=4096)
 def _fires_on(schedule: CalendarSchedule, day: int) -> tuple[Instant, ...]:
     """Every fire on a local day, in order."""
+    if not _open_times(schedule, day):
+        return ()
     found = {moved for fire in _sources(schedule, day) if (moved := _moved(schedule, fire)) is not None}
     return tuple(sorted(fire for fire in found if local_day(schedule.zone, fire) == day))
 
 
 def _sources(schedule: CalendarSchedule, day: int) -> Iterator[Instant]:
     """The fires of the schedule itself that may move to the day, with a day to spare on both sides."""
-    at = _midnight(schedule.zone, _first_source(schedule, day)) - DAY - 1
-    end = _midnight(schedule.zone, _last_source(schedule, day) + 1) + DAY
+    is_later = schedule.on_excluded is OnExcluded.NEXT_BUSINESS_DAY
+    far = _end_of_run(schedule, day, -1 if is_later else 1)
+    first, last = (far, day) if is_later else (day, far)
+    at = _midnight(schedule.zone, first) - DAY - 1
+    end = _midnight(schedule.zone, last + 1) + DAY
     while (fire := plain_next(schedule.base, at)) is not None and fire < end:
         yield fire
         at = fire
@@ -192,7 +203,7 @@ def _moved(schedule: CalendarSchedule, fire: Instant) -> Instant | None:
         second = fire // SECOND
         reading = fire + stretch_at(zone, second).offset * SECOND
         step = DAY if schedule.on_excluded is OnExcluded.NEXT_BUSINESS_DAY else -DAY
-        for _ in range(LONGEST_RUN):
+        for _ in range(LONGEST_MOVE):
             reading += step
             to = _instant_of(zone, reading)
             if not is_closed_day(calendars, zone, to):
@@ -203,47 +214,26 @@ def _moved(schedule: CalendarSchedule, fire: Instant) -> Instant | None:
     return to if first <= to <= last and not is_in_window(calendars, zone, to) else None
 
 
-def _first_source(schedule: CalendarSchedule, day: int) -> int:
-    """The earliest local day whose fires may move to this one."""
-    return _first_of_run(schedule, day) if schedule.on_excluded is OnExcluded.NEXT_BUSINESS_DAY else day
-
-
-def _last_source(schedule: CalendarSchedule, day: int) -> int:
-    return day if schedule.on_excluded is OnExcluded.NEXT_BUSINESS_DAY else _last_of_run(schedule, day)
-
-
-def _first_target(schedule: CalendarSchedule, day: int) -> int:
-    """The earliest local day to which the fires of this one may move."""
-    return day if schedule.on_excluded is OnExcluded.NEXT_BUSINESS_DAY else _first_of_run(schedule, day) - 1
-
-
-def _last_target(schedule: CalendarSchedule, day: int) -> int:
-    return _last_of_run(schedule, day) + 1 if schedule.on_excluded is OnExcluded.NEXT_BUSINESS_DAY else day
+@lru_cache(maxsize=4096)
+def _end_of_run(schedule: CalendarSchedule, day: int, step: int) -> int:
+    """How far from this day, in steps of one, days are closed at a time of day at which this one is open: fires come from there."""
+    times, end = _open_times(schedule, day), day
+    while abs(end - day) < LONGEST_MOVE and (times := tuple(time for time in times if _is_closed(schedule, end + step, time))):
+        end += step
+    return end
 
 
 @lru_cache(maxsize=4096)
-def _first_of_run(schedule: CalendarSchedule, day: int) -> int:
-    """The first of the days before this one from which a fire comes as far as this one, or the day itself."""
-    closed = _times_of_day(schedule)
-    first = day
-    while day - first < LONGEST_RUN and (closed := [time for time in closed if _is_closed(schedule, first - 1, time)]):
-        first -= 1
-    return first
+def _open_times(schedule: CalendarSchedule, day: int) -> tuple[int, ...]:
+    """Those of the times of day at which the day is open."""
+    return tuple(time for time in _times_of_day(schedule) if not _is_closed(schedule, day, time))
 
 
-@lru_cache(maxsize=4096)
-def _last_of_run(schedule: CalendarSchedule, day: int) -> int:
-    closed = _times_of_day(schedule)
-    last = day
-    while last - day < LONGEST_RUN and (closed := [time for time in closed if _is_closed(schedule, last + 1, time)]):
-        last += 1
-    return last
-
-
-def _times_of_day(schedule: CalendarSchedule) -> list[int]:
+def _times_of_day(schedule: CalendarSchedule) -> tuple[int, ...]:
     """The seconds of a day at which to ask whether it is closed: one, unless a calendar's own day begins in the midst of it."""
     is_plain = all(calendar.zone in (None, schedule.zone) for calendar in schedule.calendars)
-    return [0] if is_plain else list(range(0, DAY_SECONDS, 900))
+    # Offsets are whole quarters of an hour.
+    return (0,) if is_plain else tuple(range(0, DAY_SECONDS, 900))
 
 
 def _is_closed(schedule: CalendarSchedule, day: int, time: int) -> bool:
