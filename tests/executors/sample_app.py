@@ -98,7 +98,7 @@ def tells(attempt: Attempt) -> Any:
     try:
         attempt.keep('"second"').result()
     except LeaseLost as lost:
-        return [str(lost), attempt.kept.number if attempt.kept else 0]
+        return [lost.message, attempt.kept.number if attempt.kept else 0]
     return "kept"
 
 

@@ -18,6 +18,7 @@ from typing import Any, assert_never
 
 import msgspec
 
+from duly.domain.errors import DulyError
 from duly.domain.instants import SECOND
 from duly.executors.groups import ProcessGroup, describe_exit
 from duly.executors.guard import Guard
@@ -213,7 +214,7 @@ class _Child:
 
         def answer(future: Future[None]) -> None:
             error = None if future.cancelled() else future.exception()
-            refused = "the worker stops" if future.cancelled() else None if error is None else str(error)
+            refused = "the worker stops" if future.cancelled() else None if error is None else _message(error)
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._send, Kept(refused))
 
@@ -271,6 +272,11 @@ def _raised(message: Raised) -> Exception:
         detail=message.detail,
         kinds=message.kinds,
     )
+
+
+def _message(error: BaseException) -> str:
+    """Without the hint: the child puts it there again."""
+    return error.message if isinstance(error, DulyError) else str(error)
 
 
 def _nobody(chunk: bytes) -> None:
