@@ -73,7 +73,7 @@ def fires(due: Sequence[DueSchedule], versions: Mapping[int, JobVersion], now: I
         spec = version.spec
         plan = plan_fires(schedule, spec.catch_up, item.next_fire_at, now, limit=TARGETS_PER_ADVANCE)
         advances.append(Advance(item.job_id, item.shard, item.version, item.next_fire_at, plan.next_at, item.skip_at))
-        gates = gates_of(spec.limits, version.tenant, item.job_id, spec.name, spec.payload)
+        gates = gates_of(spec.limits, version.tenant, item.job_id, spec.name, spec.payload) if spec.limits.gated else ()
         for target in plan.targets:
             asked = target.at == item.skip_at
             delay = jitter_of(schedule, spec.timing.jitter, item.job_id, target.at) if spec.timing.jitter else 0

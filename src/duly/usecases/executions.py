@@ -181,7 +181,7 @@ def _header(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant) -
         rank=due_at - head_start,
         payload=want.payload,
         scheduled_at=want.scheduled_at,
-        gates=gates_of(spec.limits, version.tenant, job.id, spec.name, payload),
+        gates=gates_of(spec.limits, version.tenant, job.id, spec.name, payload) if spec.limits.gated else (),
         unique=None if unique is None else (unique_key(unique, job.id, payload), None if unique.window is None else now + unique.window),
         batch=want.batch,
     )

@@ -283,8 +283,11 @@ def _resolve(jobs: list[_Job]) -> None:
             job.future.set_result(job.result)
 
 
+_PLAIN = frozenset({int, str, float, bool, bytes, type(None)})
+
+
 def _bind(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value if value is None or isinstance(value, int | str) else _bytes(value) for name, value in params.items()}
+    return {name: value if value.__class__ in _PLAIN else _bytes(value) for name, value in params.items()}
 
 
 def _bytes(value: Any) -> Any:
