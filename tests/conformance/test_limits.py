@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from duly.domain.errors import Unavailable
 from duly.domain.instants import HOUR, MINUTE, SECOND
 from duly.domain.job import Job, Priority
 from duly.domain.lifecycle import Outcome, State
@@ -182,6 +183,26 @@ class TestHowManyAtOnce:
 
         assert await world.state(second) is P
         assert first != second
+
+    async def test_an_enqueue_that_has_committed_is_acknowledged_though_the_store_goes_away(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        job = await world.job(limits=Limits(max_concurrent=1))
+        run, calls = world.engine.run, 0
+
+        async def once(*words: Any, **more: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls > 1:
+                raise Unavailable("DULY-E501", "away")
+            return await run(*words, **more)
+
+        monkeypatch.setattr(world.engine, "run", once)
+        (made,) = await world.enqueue(job)
+        monkeypatch.undo()
+
+        await world.store.losses.unstick(world.now, 10)
+        assert await world.state(made) is P
 
     async def test_gates_that_nobody_uses_go(self, world: World) -> None:
         job = await world.job(limits=PER_USER)

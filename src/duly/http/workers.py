@@ -253,8 +253,8 @@ async def tell_progress(call: Call, execution_id: ExecutionId, body: ProgressSha
     return Reply(NothingView())
 
 
-async def _end(call: Call, id: ExecutionId, body: FencedShape, outcome: Outcome, **more: object) -> Reply:
-    report = Report(id=id, lease=body.fence, outcome=outcome, **more)  # type: ignore[arg-type]
+async def _end(call: Call, id: ExecutionId, body: FencedShape, outcome: Outcome, **more: Any) -> Reply:
+    report = Report(id=id, lease=body.fence, outcome=outcome, **more)
     ended = await call.services.workers.end(call.actor, parse_worker_id(body.worker_id), report)
     return Reply(EndedView(execution_id=execution_text(id), state=StateName[ended.state.name], next_attempt_at=_next(ended)))
 

@@ -8,16 +8,21 @@ the sweeper finds a gate with room that somebody waits for.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
 from duly.adapters.sql.rows import as_uuid, as_uuids
+from duly.domain.errors import Unavailable
 from duly.domain.instants import SECOND, Instant
 from duly.domain.limits import Gate
 from duly.domain.shards import shard_of
+
+log = logging.getLogger("duly.store")
 
 # How many pass in one transaction; the rest follow in the next.
 AT_ONCE = 500
@@ -34,32 +39,42 @@ class Passed:
     more: bool = False
 
 
-async def open_gates(engine: Engine, gates: Iterable[UUID], now: Instant) -> set[int]:
-    """Let through whom the gates have room for; answers the routes on which something became ready."""
-    routes: set[int] = set()
-    waiting = list(dict.fromkeys(gates))
-    while waiting:
-        gate = waiting.pop()
-        passed = await engine.run(lambda gate=gate: open_gate(gate, now))  # type: ignore[misc]
-        routes |= passed.routes
-        waiting.extend(passed.onward)
+class _Round:
+    """The gates that are still to be opened, and the routes on which something became ready."""
+
+    def __init__(self, gates: Iterable[UUID]) -> None:
+        self.gates = list(dict.fromkeys(gates))
+        self.routes: set[int] = set()
+
+    def note(self, gate: UUID, passed: Passed) -> None:
+        self.routes |= passed.routes
+        self.gates.extend(passed.onward)
         if passed.more:
-            waiting.append(gate)
-    return routes
+            self.gates.append(gate)
+
+
+async def open_gates(engine: Engine, gates: Iterable[UUID], now: Instant) -> set[int]:
+    """Let through whom the gates have room for; answers the routes on which something became ready.
+
+    It follows a commit, whose answer must not be taken back: should the store be away by now, the sweeper opens them.
+    """
+    left = _Round(gates)
+    try:
+        while left.gates:
+            gate = left.gates.pop()
+            left.note(gate, await engine.run(partial(open_gate, gate, now)))
+    except Unavailable as error:
+        log.warning("gates are left to the sweeper: %s", error)
+    return left.routes
 
 
 def open_all(gates: Iterable[UUID], now: Instant) -> Action[set[int]]:
     """The same inside a transaction of the one writer."""
-    routes: set[int] = set()
-    waiting = list(dict.fromkeys(gates))
-    while waiting:
-        gate = waiting.pop()
-        passed = yield from open_gate(gate, now)
-        routes |= passed.routes
-        waiting.extend(passed.onward)
-        if passed.more:
-            waiting.append(gate)
-    return routes
+    left = _Round(gates)
+    while left.gates:
+        gate = left.gates.pop()
+        left.note(gate, (yield from open_gate(gate, now)))
+    return left.routes
 
 
 def open_gate(gate: UUID, now: Instant) -> Action[Passed]:

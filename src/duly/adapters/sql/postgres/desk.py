@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from duly.adapters.sql.desk import SqlDesk, ended_of, member_of
-from duly.adapters.sql.engine import Action, Call, Lane
+from duly.adapters.sql.engine import Action, Call, Lane, Rows
 from duly.adapters.sql.engine_postgres import PostgresEngine
 from duly.adapters.sql.postgres.after import pass_on
 from duly.adapters.sql.postgres.work import finish_params
@@ -58,5 +58,5 @@ def _arrays(held: Sequence[Held]) -> dict[str, list[object]]:
     return {"leases": [lease for lease, _ in held], "ids": [id for _, id in held]}
 
 
-def _ended(rows: Sequence[object]) -> dict[Held, Ended]:
-    return {(row["lease_id"], row["id"]): ended for row in rows if (ended := ended_of(row)) is not None}  # type: ignore[index]
+def _ended(rows: Rows) -> dict[Held, Ended]:
+    return {(row["lease_id"], row["id"]): ended for row in rows if (ended := ended_of(row)) is not None}
