@@ -105,11 +105,11 @@ def test_a_thinned_line_keeps_its_peaks() -> None:
 
 def drawn() -> Figure:
     plot = Plot(x=Scale(low=0, high=10, start=40, end=190), y=Scale(low=0, high=1, start=90, end=10))
-    plot.band(2, 3, tone="c3", title="<cut>")
+    plot.bands([(2, 3)], tone="c3", title="<cut>")
     plot.line([(0, 0), (5, 0.5), (10, 1)], tone="c1")
     plot.bars([(1, 2), (6, 8)], 20, 30, tone="c2")
     plot.ticks([1, 2, 3], 40, 50, tone="loud")
-    plot.dots([4], 60, 3, tone="quiet")
+    plot.marks([4], 60, 3, shape="round", tone="quiet")
     plot.x_axis(number_marks(0, 10), title="x")
     plot.y_axis(number_marks(0, 1), title="y")
     figure = Figure("drawn", "A & B", "what <it> shows", 200, 120)
@@ -125,7 +125,7 @@ def test_a_file_is_well_formed_and_says_what_it_shows() -> None:
     assert root.findtext(f"{SVG}title") == "A & B"
     assert root.findtext(f"{SVG}desc") == "what <it> shows"
     assert root.get("aria-labelledby") == "drawn-title drawn-about"
-    assert root.find(f".//{SVG}rect/{SVG}title") is not None
+    assert root.find(f".//{SVG}path/{SVG}title") is not None
 
 
 def test_a_file_follows_the_readers_scheme() -> None:

@@ -14,7 +14,7 @@ class Markup(str):
     __slots__ = ()
 
 
-def element(name: str, *children: object, **attributes: object) -> Markup:
+def element(name: str, /, *children: object, **attributes: object) -> Markup:
     """One element. Children that are Markup stay, all others become text; `None` and `False` leave an attribute or a child out.
 
     `class_` and `for_` lose their underscore, other underscores become hyphens: `stroke_width`, `aria_labelledby`.
@@ -52,11 +52,14 @@ def _child(value: object) -> str:
 
 
 def _escaped(value: object) -> str:
-    return number(value) if isinstance(value, float) else escape(_visible(str(value)))
+    return number(value) if isinstance(value, float) else escape(visible(str(value)))
 
 
-def _visible(text: str) -> str:
-    """Control characters are not allowed in XML, and those that turn the writing direction round could hide what a name says."""
+def visible(text: str) -> str:
+    """Text with its hidden characters written out.
+
+    XML allows no control characters, and those that turn the writing direction round could hide what a name says.
+    """
     if text.isascii() and text.isprintable():
         return text
     return "".join(char if char in "\n\t" or _is_plain(char) else f"\\u{ord(char):04x}" for char in text)

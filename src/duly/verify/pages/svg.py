@@ -2,7 +2,7 @@
 
     x = Scale(low=started, high=ended, start=60, end=940)
     plot = Plot(x=x, y=Scale(low=0, high=512, start=200, end=20))
-    plot.band(pinned_since, pinned_until, tone="c3")
+    plot.bands([(pinned_since, pinned_until)], tone="c3")
     plot.line(samples, tone="c1")
     plot.x_axis(time_marks(started, ended))
     plot.y_axis(number_marks(0, 512), title="MiB")
@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from duly.verify.pages.markup import Markup, element, joined
 from duly.verify.pages.markup import number as _n
@@ -31,6 +31,15 @@ TONES: Final = tuple(f"c{n}" for n in range(1, 9))
 
 Mark = tuple[float, str]
 """A place on an axis and what stands there."""
+
+Shape = Literal["round", "cross", "diamond"]
+
+# Relative moves from the middle of the sign.
+_SHAPES: Final[dict[Shape, str]] = {
+    "round": "M{x} {y}m-{r} 0a{r} {r} 0 1 0 {d} 0a{r} {r} 0 1 0 -{d} 0",
+    "cross": "M{x} {y}m-{r} -{r}l{d} {d}m-{d} 0l{d} -{d}",
+    "diamond": "M{x} {y}m0 -{r}l{r} {r}l-{r} {r}l-{r} -{r}z",
+}
 
 _LIGHT = {
     "ink": "#1d1f21", "soft": "#5b6066", "hair": "#d9dce0", "paper": "#ffffff", "loud": "#c01020", "quiet": "#777d85",
@@ -64,6 +73,7 @@ STYLE: Final = "".join([
     "svg .hollow{fill:none;stroke:var(--tone)}",
     "svg .band{fill:var(--tone);fill-opacity:.13}",
     "svg .swatch{fill:var(--tone)}",
+    "svg text.label{fill:var(--tone);font-weight:600}",
 ])  # fmt: skip
 """How the parts of a figure look, in terms of PALETTE."""
 
@@ -212,11 +222,12 @@ class Plot:
     y: Scale
     parts: list[Markup] = field(default_factory=list)
 
-    def band(self, since: float, until: float, *, tone: str, title: str | None = None) -> None:
-        """A stretch of x over the whole height; at least a pixel wide."""
-        for left, right in merged([(since, until)], self.x):
-            top, bottom = sorted((self.y.start, self.y.end))
-            self._put("rect", _title(title), class_=f"band {tone}", x=left, y=top, width=right - left, height=bottom - top)
+    def bands(self, spans: Iterable[tuple[float, float]], *, tone: str, top: float | None = None, title: str | None = None) -> None:
+        """Stretches of x, shaded over the whole height or from the pixel `top` on; at least a pixel wide."""
+        upper, lower = sorted((self.y.start, self.y.end))
+        upper = upper if top is None else top
+        if moves := _rectangles(merged(spans, self.x), upper, lower):
+            self._put("path", _title(title), class_=f"band {tone}", d=moves)
 
     def line(
         self, points: Sequence[tuple[float, float]], *, tone: str, steps: bool = False, dashed: bool = False, title: str | None = None
@@ -234,12 +245,8 @@ class Plot:
         self, spans: Iterable[tuple[float, float]], top: float, bottom: float, *, tone: str, fill: str | None = None, gap: float = 0.0
     ) -> None:
         """Stretches of x as bars between two pixels of height. `fill` is a paint server instead of the tone's colour."""
-        height = _n(bottom - top)
-        found = [
-            f"M{_n(left)} {_n(top)}h{_n(right - left)}v{height}h-{_n(right - left)}z" for left, right in merged(spans, self.x, gap=gap)
-        ]
-        if found:
-            self._put("path", class_=f"bar {tone}", d="".join(found), style=f"fill:{fill}" if fill else None)
+        if moves := _rectangles(merged(spans, self.x, gap=gap), top, bottom):
+            self._put("path", class_=f"bar {tone}", d=moves, style=f"fill:{fill}" if fill else None)
 
     def ticks(self, values: Iterable[float], top: float, bottom: float, *, tone: str, width: float = 1.0, apart: float = 1.0) -> None:
         """Values of x as short upright lines between two pixels of height."""
@@ -247,15 +254,13 @@ class Plot:
         if moves:
             self._put("path", class_=f"tick {tone}", d="".join(moves), stroke_width=None if width == 1.0 else width)
 
-    def dots(self, values: Iterable[float], middle: float, radius: float, *, tone: str) -> None:
-        """Values of x as hollow rounds."""
-        r = _n(radius)
+    def marks(self, values: Iterable[float], middle: float, radius: float, *, shape: Shape, tone: str) -> None:
+        """Values of x as small signs at a pixel of height."""
         moves = [
-            f"M{_n(x - radius)} {_n(middle)}a{r} {r} 0 1 0 {_n(2 * radius)} 0a{r} {r} 0 1 0 -{_n(2 * radius)} 0"
-            for x in distinct(values, self.x, apart=2 * radius)
+            _SHAPES[shape].format(x=_n(x), y=_n(middle), r=_n(radius), d=_n(2 * radius)) for x in distinct(values, self.x, apart=2 * radius)
         ]
         if moves:
-            self._put("path", class_=f"hollow {tone}", d="".join(moves))
+            self._put("path", class_=f"hollow {tone}", d="".join(moves), stroke_width=None if shape == "round" else 2)
 
     def text(self, x: float, y: float, words: str, *, anchor: str = "start", kind: str | None = None, title: str | None = None) -> None:
         """Words at a pixel."""
@@ -333,6 +338,10 @@ class Figure:
             viewBox=f"0 0 {_n(self.width)} {_n(self.height)}", width=self.width, height=self.height,
             role="img", aria_labelledby=" ".join(names), **attributes,
         )  # fmt: skip
+
+
+def _rectangles(spans: Iterable[tuple[float, float]], top: float, bottom: float) -> str:
+    return "".join(f"M{_n(left)} {_n(top)}h{_n(right - left)}v{_n(bottom - top)}h-{_n(right - left)}z" for left, right in spans)
 
 
 def _title(words: str | None) -> Markup | None:
