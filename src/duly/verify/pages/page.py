@@ -10,7 +10,7 @@ from typing import Any
 from duly.verify.pages.curves import lateness
 from duly.verify.pages.lanes import chosen, close_ups, legend, overview
 from duly.verify.pages.markup import Markup, element, joined
-from duly.verify.pages.quantities import count, duration, instant, many
+from duly.verify.pages.quantities import SECOND, count, duration, instant, many
 from duly.verify.pages.standing import Number, headline, numbers, overall, standing, volume
 from duly.verify.pages.svg import PALETTE, STYLE, Figure
 from duly.verify.pages.words import SHOWN_FINDINGS, events
@@ -49,11 +49,12 @@ def render(report: Report) -> str:
 
 
 def _top(report: Report, title: str) -> Markup:
-    when = f"{instant(report.started_at)} to {instant(report.ended_at)}, {duration(report.ended_at - report.started_at)}"
+    since, until = (instant(at - at % SECOND) for at in (report.started_at, report.ended_at))
+    when = f"{since} to {until}, {duration(report.ended_at - report.started_at)}"
     faults = f"{many(sum(report.faults.values()), 'fault')} of {many(len(report.faults), 'kind')}"
     spread = report.recovery
     recovery = [
-        Number(f"recovery {name}", duration(value) if spread.count else "none measured")
+        Number(f"recovery {name}", duration(value) if spread.count else "none")
         for name, value in (("p50", spread.p50), ("p99", spread.p99))
     ]
     cells = [
