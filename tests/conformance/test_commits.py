@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 from typing import Any
 
 import asyncpg
+import pytest
 
 from duly.adapters.sql.engine_postgres import SCHEMA
 from duly.adapters.sql.engine_sqlite import SqliteEngine
-from tests.conformance.world import World
+from duly.adapters.sql.migrate import upgrade
+from duly.domain.errors import Unavailable
+from duly.domain.instants import HOUR
+from tests.conformance.test_model import FaultyInline
+from tests.conformance.world import START, World
 
 
 class Held(sqlite3.Connection):
@@ -51,6 +57,25 @@ async def test_nobody_is_answered_before_the_commit(sqlite_path: str, monkeypatc
     assert not was_answered
     assert isinstance(answer, Exception)
     assert await world.of_job(job) == []
+    await engine.close()
+
+
+@pytest.mark.parametrize("nth", range(4))
+async def test_a_fire_is_written_with_the_move_of_its_schedule_or_not_at_all(nth: int) -> None:
+    engine = FaultyInline()
+    await upgrade(engine)
+    world = World(engine)
+    job = await world.job(every=HOUR)
+    await world.own_shards()
+    firing = await world.decide()
+
+    engine.arm(nth, False)
+    with contextlib.suppress(Unavailable):
+        await world.fire(firing)
+    engine.disarm()
+
+    has_moved = (await world.read(job.id)).next_fire_at != START
+    assert len(await world.of_job(job)) == int(has_moved)
     await engine.close()
 
 

@@ -311,15 +311,15 @@ def arrived(world: World, rules: Rules, bounds: Bounds, late: Late) -> tuple[Wor
     ledger, values = world.ledger, late.values
     done = world._replace(late=None)
     make = {
-        "fire": partial(store.fire, ledger, rules, late.by, *values, bounds.targets),  # type: ignore[arg-type]
-        "finish": partial(store.finish, ledger, rules, late.by, *values),  # type: ignore[arg-type]
-        "checkpoint": partial(store.save_checkpoint, ledger, rules, late.by, *values),  # type: ignore[arg-type]
-        "claim": lambda: store.claim(ledger, rules, late.by, *values)[:2],  # type: ignore[arg-type]
+        "fire": partial(store.fire, ledger, rules, late.by, *values, bounds.targets),
+        "finish": partial(store.finish, ledger, rules, late.by, *values),
+        "checkpoint": partial(store.save_checkpoint, ledger, rules, late.by, *values),
+        "claim": lambda: store.claim(ledger, rules, late.by, *values)[:2],
     }
     if late.kind == "renew":
-        return _heard(done, rules, late.by, *values, late.age), ()  # type: ignore[arg-type]
+        return _heard(done, rules, late.by, *values, late.age), ()
     if late.kind == "take":
-        return taken(done, rules, late.by, *values)  # type: ignore[arg-type]
+        return taken(done, rules, late.by, *values)
     return _done(done, make[late.kind]())
 
 
@@ -368,7 +368,7 @@ def canonical(world: World, bounds: Bounds) -> World:
     hands = {held.row.run for worker in workers for held in worker.held}
     if late is not None:
         if late.kind in ("finish", "checkpoint"):
-            hands.add(late.values[1].run)  # type: ignore[attr-defined]
+            hands.add(late.values[1].run)
         elif late.kind in ("claim", "renew"):
             used.add(late.by)
     return World(
@@ -415,38 +415,3 @@ def _put(world: World, nth: int, worker: Worker) -> World:
 
 def _swap(held: tuple[Held, ...], old: Held, new: Held | None) -> tuple[Held, ...]:
     return tuple(new if item is old else item for item in held if item is not old or new is not None)
-
-
-def is_over(world: World, bounds: Bounds) -> bool:
-    """Whether every target has been fired and every execution is final."""
-    return world.ledger.next_target >= bounds.targets and all(run.outcomes for run in world.ledger.runs)
-
-
-def heal(world: World, rules: Rules, bounds: Bounds) -> World:
-    """The next step of a fleet in which nothing goes wrong any more: everybody does what they can, then the clock turns."""
-    ledger = world.ledger
-    if world.late is not None:
-        return arrived(world, rules, bounds, world.late)[0]
-    for nth, worker in enumerate(world.workers):
-        if worker.trust == 0:
-            return restarted(world, nth)
-        if worker.trust < TTL - MARGIN:
-            return renewed(world, rules, nth)
-        if rules.unknown_claims_are_adopted and (adopting := adopted(world, nth)) is not world:
-            return adopting
-        for held in worker.held:
-            return finished(world, rules, nth, held, held.report or Outcome.SUCCEEDED)[0]
-    owner = next((epoch for epoch in world.epochs if epoch == ledger.epoch), None)
-    if owner is None:
-        return taken(world, rules, world.epochs[0], ledger.epoch)[0]
-    if ledger.next_target <= ledger.clock:
-        return _done(world, store.fire(ledger, rules, owner, ledger.next_target, ledger.clock, bounds.targets))[0]
-    if any(row.due_in == 0 for row in ledger.timers):
-        return _done(world, store.promote(ledger, rules, owner))[0]
-    if any(life == 0 for life in ledger.lives):
-        return world._replace(ledger=store.bury(ledger, rules))
-    if any(ledger.lives[lease.worker] == LOST for lease in ledger.leases):
-        return _done(world, store.lose(ledger, rules))[0]
-    if ledger.ready:
-        return claimed(world, rules, 0, len(ledger.ready))[0]
-    return ticked(world, bounds)

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tests.model.checks import of_state, of_step
+from tests.model.healing import heal, is_over
 from tests.model.ledger import Rules
-from tests.model.protocol import Bounds, Label, World, canonical, heal, is_over, start, steps
+from tests.model.protocol import Bounds, Label, World, canonical, start, steps
 
 Parents = dict[World, tuple[World, Label] | None]
 

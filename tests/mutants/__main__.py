@@ -21,7 +21,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*", help="only these (all when none is named)")
     parser.add_argument("--quick", action="store_true", help="only those that die in seconds")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
-    parser.add_argument("--markdown", type=Path, help="write the table there")
+    parser.add_argument("--markdown", type=Path, help="write the table there, if all of them were run")
     parser.add_argument("--verbose", action="store_true", help="show what pytest said of a mutant that lives")
     options = parser.parse_args(arguments)
     unknown = set(options.names) - {mutant.name for mutant in MUTANTS}
@@ -50,7 +50,8 @@ def main(arguments: Sequence[str]) -> int:
 
     living = [mutant.name for mutant in chosen if not results[mutant.name].killed_by]
     print(f"{len(chosen) - len(living)} of {len(chosen)} killed" + (f"; alive: {', '.join(living)}" if living else ""))
-    if options.markdown is not None:
+    if options.markdown is not None and len(chosen) == len(MUTANTS):
+        options.markdown.parent.mkdir(parents=True, exist_ok=True)
         options.markdown.write_text(markdown(chosen, results), encoding="utf-8")
     return 1 if living else 0
 
