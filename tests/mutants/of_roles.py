@@ -109,7 +109,7 @@ OF_ROLES = (
         old="            if isinstance(error, Unavailable | asyncio.CancelledError):\n",
         new="            if isinstance(error, asyncio.CancelledError):\n",
         layer=Layer.ROLES,
-        tests=(f"{_WORKER}test_a_finish_whose_answer_was_lost_is_sent_again",),
+        tests=(f"{_FAULTS}test_a_finish_that_never_arrived_is_sent_again",),
         simulation="0:40",
         quick=True,
     ),

@@ -284,15 +284,14 @@ OF_THE_LEDGER = (
     ),
     # ------------------------------------------------------------ overlap and limits
     Mutant(
-        name="overlap-is-looked-at-without-a-lock",
+        name="overlap-is-looked-at-before-the-place-is-taken",
         seeded=18,
         breaks="I11",
-        path="adapters/sql/firing.py",
-        old='        if met.entry is not Entry.RUN or (yield Call("take_place", {"job_id": fire.job_id, "place": '
-        'met.place, "id": fire.id})):\n',
-        new='        yield Call("take_place", {"job_id": fire.job_id, "place": met.place, "id": fire.id})\n        if True:\n',
+        path="adapters/sql/sql/postgres.sql",
+        old="    SELECT * FROM header WHERE skip_reason IS NULL AND (NOT holds_place OR id IN (SELECT id FROM placed))\n",
+        new="    SELECT * FROM header h WHERE skip_reason IS NULL AND NOT EXISTS (SELECT FROM places p WHERE p.job_id = h.job_id)\n",
         layer=Layer.CONFORMANCE,
-        tests=("conformance/test_overlap_policies.py::test_no_interleaving_lets_more_in",),
+        tests=("conformance/test_overlap.py::TestPolicies::test_several_fires_of_one_advance_share_one_place",),
     ),
     Mutant(
         name="a-place-is-kept-after-the-end",
