@@ -43,6 +43,25 @@ class TestWorkers:
 
         assert await world.store.losses.bury_workers(world.now) == []
 
+    async def test_a_renewal_that_comes_after_a_younger_one_shortens_no_life(self, world: World) -> None:
+        worker = await world.worker()
+        asked = world.turn(SECOND)
+        world.turn(5 * SECOND)
+        assert await world.store.liveness.renew(worker, world.now, TTL) == []
+
+        assert await world.store.liveness.renew(worker, asked, TTL) == []
+
+        world.turn(TTL - 1)
+        assert await world.store.losses.bury_workers(world.now) == []
+
+    async def test_a_life_from_before_the_clock_was_set_back_is_brought_down(self, world: World) -> None:
+        worker = await world.worker()
+        world.turn(-DAY)
+
+        assert await world.store.liveness.renew(worker, world.now, TTL) == []
+
+        assert await world.store.losses.bury_workers(world.now + TTL) == [worker]
+
     async def test_a_worker_past_its_time_cannot_renew(self, world: World) -> None:
         worker = await world.worker()
         world.turn(TTL)

@@ -121,6 +121,16 @@ class TestFire:
 
         assert await world.of_job(job) == []
 
+    async def test_a_paused_job_does_not_fire_though_its_schedule_stands_where_it_was_read(self, world: World) -> None:
+        job = await world.job(every=HOUR)
+        firing = await world.decide()
+        await world.store.definitions.set_state(1, job.id, JobState.PAUSED, START, None, world.now)
+
+        assert await world.fire(firing) == NOTHING
+        assert await world.store.schedules.due_schedules(range(SHARDS), world.now, 10) == []
+
+        assert await world.of_job(job) == []
+
     async def test_a_job_cancelled_after_the_decision_does_not_fire(self, world: World) -> None:
         job = await world.job(every=HOUR)
         firing = await world.decide()

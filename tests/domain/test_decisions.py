@@ -170,6 +170,15 @@ def test_catch_up_decides_about_every_target_once_as_documented(
         assert running == [target for target in due[-most:] if now - target <= catch_up.window]
 
 
+@given(st.sampled_from(CatchUpPolicy), st.integers(2, 60), st.data())
+def test_everything_runs_while_nothing_is_older_than_the_grace(policy: CatchUpPolicy, grace: int, data: st.DataObject) -> None:
+    now = NOON + data.draw(st.integers(1, grace)) * MINUTE
+
+    plan = plan_fires(EVERY_MINUTE, CatchUp(policy=policy, max_count=1, window=MINUTE, grace=grace * MINUTE), NOON, now, limit=100)
+
+    assert [target.at for target in plan.targets if target.runs] == [NOON, *fires(EVERY_MINUTE, NOON, now, 100)]
+
+
 @given(st.sampled_from(CatchUpPolicy), st.integers(0, 500))
 def test_a_one_time_target_runs_late_unless_its_policy_says_no(policy: CatchUpPolicy, minutes: int) -> None:
     plan = plan_fires(OneTimeSchedule(at=NOON), CatchUp(policy=policy), NOON, NOON + minutes * MINUTE, limit=10)

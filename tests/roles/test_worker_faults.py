@@ -92,6 +92,18 @@ async def test_trust_that_was_lost_does_not_come_back(world: World) -> None:
     assert not worker.heartbeat.is_trusted
 
 
+async def test_a_finish_that_never_arrived_is_sent_again(world: World) -> None:
+    world.handle("work", quick)
+    ids = await world.enqueue(await world.create(), 5)
+    worker = await world.worker()
+    worker._outcomes = Once(world.store.outcomes, "finish", AWAY)
+
+    await steps(worker, world)
+
+    assert worker._outcomes.failed
+    assert {(await world.show(id)).state for id in ids} == {State.SUCCEEDED}
+
+
 @pytest.mark.parametrize("error", [RuntimeError("a bug"), OSError("odd")])
 async def test_results_survive_a_finish_that_fails_in_an_unforeseen_way(world: World, error: Exception) -> None:
     world.handle("work", quick)

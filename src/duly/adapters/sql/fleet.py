@@ -77,7 +77,8 @@ class SqlLiveness:
         return int(row["id"])
 
     async def renew(self, worker: WorkerId, now: Instant, ttl: Micros) -> list[Stop] | None:
-        if not await self._engine.fetch("renew_worker", {"worker": worker, "now": now, "expires_at": now + ttl}):
+        params = {"worker": worker, "now": now, "expires_at": now + ttl, "beyond_sense": now + 2 * ttl}
+        if not await self._engine.fetch("renew_worker", params):
             return None
         return [Stop(as_uuid(row["id"]), row["kill_at"]) for row in await self._engine.fetch("cancels_of_worker", {"worker": worker})]
 

@@ -36,8 +36,11 @@ WHERE shard = :shard AND epoch = :epoch AND owner = :owner;
 INSERT INTO workers (name, started_at, expires_at, about, tenant) VALUES (:name, :now, :expires_at, :about, :tenant) RETURNING id;
 
 -- name: renew_worker
--- No row: the worker is lost, its leases are gone or going; it stops its handlers.
-UPDATE workers SET expires_at = :expires_at
+-- No row: the worker is lost, its leases are gone or going; it stops its handlers. A renewal that arrives after a younger one
+-- shortens nothing, because the worker trusts the younger one by then; but a life beyond all sense (the store's clock was set
+-- back) is brought down.
+UPDATE workers
+SET expires_at = CASE WHEN expires_at > :expires_at AND expires_at <= :beyond_sense THEN expires_at ELSE :expires_at END
 WHERE id = :worker AND lost_at IS NULL AND expires_at > :now
 RETURNING id;
 

@@ -1,0 +1,97 @@
+"""How long anybody believes something: counted from before they asked, on the store's clock, and never by a hint alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duly.adapters.memory.hot_index import MemoryHotIndex
+from duly.adapters.system.clock import SystemClock
+from duly.domain.instants import HOUR, SECOND, Instant
+from duly.roles.dispatcher import Dispatcher, DispatcherSettings
+from duly.roles.ownership import Ownership, OwnershipSettings
+from duly.roles.timekeeper import Timekeeper
+from tests.roles.conftest import HandClock, World
+
+
+class Slow:
+    """A port whose calls of one name take their time."""
+
+    def __init__(self, port: Any, name: str, clock: HandClock, seconds: float) -> None:
+        self._port, self._name, self._clock, self._seconds = port, name, clock, seconds
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._port, name)
+        if name != self._name:
+            return method
+
+        async def slowly(*args: Any) -> Any:
+            answer = await method(*args)
+            self._clock.turn(self._seconds)
+            return answer
+
+        return slowly
+
+
+async def test_a_slow_answer_lengthens_no_trust(world: World) -> None:
+    worker = await world.worker()
+
+    assert await worker.heartbeat.beat(Slow(world.store.liveness, "renew", world.clock, 6.0))
+
+    world.clock.turn(6.9)
+    assert worker.heartbeat.is_trusted
+    world.clock.turn(0.2)
+    assert not worker.heartbeat.is_trusted
+
+
+async def test_who_trusts_itself_is_never_buried(world: World) -> None:
+    worker = await world.worker()
+    await worker.heartbeat.beat(Slow(world.store.liveness, "renew", world.clock, 6.0))
+
+    while worker.heartbeat.is_trusted:
+        assert await world.store.losses.bury_workers(world.clock.now()) == []
+        world.clock.turn(0.5)
+
+
+async def test_a_slow_answer_lengthens_no_ownership(world: World) -> None:
+    leases: Any = Slow(world.store.leases, "shards", world.clock, 3.0)
+    ownership = Ownership("d1", leases, world.clock, OwnershipSettings())
+
+    await ownership.refresh(world.clock.now())
+
+    assert ownership.epochs()
+    world.clock.turn(2.1)
+    assert ownership.epochs() == {}
+
+
+async def test_a_dispatcher_looks_again_however_far_the_next_known_instant_is(world: World) -> None:
+    hot_index, settings = MemoryHotIndex(), DispatcherSettings()
+    ownership = Ownership("d1", world.store.leases, world.clock, OwnershipSettings())
+    dispatcher = Dispatcher(ownership, world.store.schedules, world.store.definitions, hot_index, world.transport, world.clock, settings)
+    await dispatcher.step(world.clock.now())
+    await hot_index.add([world.clock.now() + HOUR])
+
+    step = await dispatcher.step(world.clock.now())
+
+    assert step.wait == settings.poll
+
+
+class Ahead:
+    """A store whose clock is an hour ahead of this machine's."""
+
+    def __init__(self, clock: SystemClock) -> None:
+        self._began = clock.now() + HOUR - clock.boottime()
+        self._clock = clock
+
+    async def store_now(self) -> Instant:
+        return self._began + self._clock.boottime()
+
+
+async def test_a_clock_that_is_an_hour_off_is_put_on_the_store_s() -> None:
+    clock = SystemClock()
+    store: Any = Ahead(clock)
+
+    await Timekeeper(clock, store).step(clock.now())
+
+    # Never ahead of it, and not behind by more than the asking took.
+    ours, theirs = clock.now(), await store.store_now()
+    assert theirs - 5 * SECOND < ours <= theirs
