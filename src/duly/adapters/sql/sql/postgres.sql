@@ -517,6 +517,30 @@ DELETE FROM cancels c USING outcomes o WHERE o.id = c.id;
 -- Jobs that somebody waits for although nobody stands in their place.
 SELECT DISTINCT w.waits_for AS job_id FROM waits w WHERE NOT EXISTS (SELECT FROM places p WHERE p.job_id = w.waits_for) LIMIT :quota::int;
 
+-- name: dead_in_queue
+-- Whether the queue is short and what was claimed from it piles up: vacuum is behind, or an old snapshot keeps it from its work.
+SELECT n_dead_tup >= :dead::bigint AND n_live_tup <= :live::bigint AS crowded FROM pg_stat_all_tables WHERE relid = 'ready'::regclass;
+
+-- name: renew_queue
+-- A short queue on new pages. A claim walks along the key, past every row that was claimed since the oldest snapshot of the whole
+-- server: after half an hour of somebody's open transaction that is all of its time. One text on the server, so that nobody who
+-- stops in the middle holds the lock; a lock that is not free at once is left for the next time. A snapshot from before the
+-- lock sees an empty queue afterwards: for the length of one read, what waits in it seems to run.
+DO $$
+DECLARE
+    waiting ready[];
+BEGIN
+    PERFORM set_config('lock_timeout', '50ms', true);
+    LOCK TABLE ready IN ACCESS EXCLUSIVE MODE;
+    SELECT array_agg(r) INTO waiting FROM (SELECT r FROM ready r LIMIT 1001) x;
+    IF coalesce(cardinality(waiting), 0) <= 1000 THEN
+        TRUNCATE ready;
+        INSERT INTO ready SELECT (unnest(waiting)).*;
+    END IF;
+EXCEPTION WHEN lock_not_available OR insufficient_privilege THEN
+    NULL;
+END $$;
+
 -- name: waiting_cancels
 -- Asked to stop, and nobody runs it: whoever asked did not come to the end.
 SELECT c.id FROM cancels c

@@ -1,0 +1,133 @@
+"""Somebody's transaction stays open for long: what was claimed meanwhile cannot be vacuumed away, and must not be in anybody's way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from duly.adapters.sql.engine import Lane
+from duly.adapters.sql.engine_postgres import SCHEMA, PostgresEngine
+from duly.domain.instants import HOUR
+from duly.domain.job import Job
+from duly.domain.lifecycle import State
+from tests.conformance.ledger import raw
+from tests.conformance.test_plans import Explainer, captured
+from tests.conformance.world import START, World
+
+CLAIMED = 20_000
+
+
+@pytest.fixture
+async def world(migrated_dsn: str) -> AsyncIterator[World]:
+    """A store of its own: its queue gets dead rows by the thousand."""
+    engine = PostgresEngine(migrated_dsn)
+    yield World(engine)
+    await engine.close()
+
+
+@asynccontextmanager
+async def open_transaction(world: World, look: str) -> AsyncIterator[None]:
+    connection = await asyncpg.connect(world.engine.dsn, server_settings={"search_path": SCHEMA})
+    try:
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            await connection.fetch(look)
+            yield
+    finally:
+        await connection.close()
+
+
+async def churn(world: World, job: Job, rows: int = CLAIMED) -> None:
+    """As many as that came and were claimed: their rows are dead, and known to be."""
+    row = f"{job.version.route}, 1, {START} - {rows} + n, md5('churn' || n)::uuid, 1, 0"
+    async with world.engine._pools[Lane.GENERAL].connection() as connection:
+        await connection.execute(f"INSERT INTO ready SELECT {row} FROM generate_series(1, {rows}) n")
+        await connection.execute(
+            f"DELETE FROM ready WHERE rank <= {START} AND id IN (SELECT md5('churn' || n)::uuid FROM generate_series(1, {rows}) n)"
+        )
+        await connection.execute("SELECT pg_stat_force_next_flush()")
+        await connection.execute("SELECT 1")
+
+
+async def pages_of_a_claim(world: World, job: Job, explainer: Explainer) -> int:
+    worker = await world.worker(ttl=HOUR)
+    plan = await explainer.plan(*(await captured(world.engine, lambda: world.claim(worker, 10, of=[job]))))
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+async def sweep(world: World) -> Any:
+    return await world.store.losses.unstick(world.now, 100)
+
+
+async def test_a_claim_does_not_walk_past_all_that_was_claimed_since_an_old_snapshot(world: World) -> None:
+    job = await world.job()
+    explainer = Explainer(world.engine)
+    waiting = await world.enqueue(job, 5)
+    async with open_transaction(world, "SELECT count(*) FROM tenants"):
+        await churn(world, job)
+        crowded = await pages_of_a_claim(world, job, explainer)
+
+        await sweep(world)
+
+        assert crowded > 300
+        assert await pages_of_a_claim(world, job, explainer) < 100
+        assert await world.states(waiting) == [State.PENDING] * 5
+        assert (await world.claimed(await world.worker(), of=[job])).ids == waiting
+
+
+async def test_a_long_queue_stays_where_it_is(world: World) -> None:
+    job = await world.job()
+    waiting = await world.enqueue(job, 1001)
+    async with open_transaction(world, "SELECT count(*) FROM tenants"):
+        await churn(world, job)
+        before = await raw(world.engine, "SELECT pg_relation_filenode('ready') AS file")
+
+        await sweep(world)
+        await world.engine.fetch("renew_queue", {})
+
+        assert await raw(world.engine, "SELECT pg_relation_filenode('ready') AS file") == before
+    assert len((await world.claimed(await world.worker(), 2000, of=[job])).ids) == len(waiting)
+
+
+async def test_nobody_waits_for_long_behind_a_reader_of_the_queue(world: World) -> None:
+    job = await world.job()
+    waiting = await world.enqueue(job, 5)
+    async with open_transaction(world, "SELECT count(*) FROM ready"):
+        await churn(world, job)
+
+        async with asyncio.timeout(5):
+            await asyncio.gather(sweep(world), *(world.enqueue(job) for _ in range(5)))
+
+        assert len((await world.claimed(await world.worker(), of=[job])).ids) == len(waiting) + 5
+
+
+async def test_a_claim_and_an_enqueue_beside_the_sweep_lose_nothing(world: World) -> None:
+    job = await world.job()
+    worker = await world.worker(ttl=HOUR)
+    enqueued: list[Any] = []
+    claimed: list[Any] = []
+    async with open_transaction(world, "SELECT count(*) FROM tenants"):
+        await churn(world, job)
+
+        async def renew() -> None:
+            for _ in range(20):
+                await world.engine.fetch("renew_queue", {})
+
+        async def enqueue() -> None:
+            for _ in range(60):
+                enqueued.extend(await world.enqueue(job, 3))
+
+        async def claim() -> None:
+            for _ in range(60):
+                found = await world.claim(worker, 4, of=[job])
+                claimed.extend(found.ids if found else ())
+
+        await asyncio.gather(renew(), enqueue(), enqueue(), claim(), claim())
+        while found := await world.claim(worker, 1000, of=[job]):
+            claimed.extend(found.ids)
+
+    assert sorted(claimed, key=lambda id: id.int) == sorted(enqueued, key=lambda id: id.int)
