@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
+import asyncpg
+
 from duly.adapters.sql.engine import one
 from duly.adapters.system.clock import system_entropy
 from duly.compose import Node
@@ -98,9 +100,14 @@ class Roller:
 
     async def _timed(self, act: Awaitable[int], times: list[float]) -> int:
         began = time.perf_counter()
-        done = await act
-        times.append((time.perf_counter() - began) * 1000)
-        return done
+        try:
+            return await act
+        except asyncpg.DeadlockDetectedError:
+            # Its loop would try again, as we do in the next round.
+            self.rolls.counts["deadlocks"] += 1
+            return 0
+        finally:
+            times.append((time.perf_counter() - began) * 1000)
 
 
 async def _wait(stop: asyncio.Event, seconds: float) -> None:

@@ -32,9 +32,10 @@ EVERY = 1.0
 SERVER = {
     "shared_preload_libraries": "pg_stat_statements",
     "pg_stat_statements.track": "top",
-    # Whoever waits longer than this for a lock is written to the server's log, with how long it was in the end.
+    # Whoever waits longer than this for a lock is written to the server's log, with how long it was in the end. The product gives
+    # up a lock on the history after 200 ms; a shorter time would make the server call that a deadlock.
     "log_lock_waits": "on",
-    "deadlock_timeout": "50ms",
+    "deadlock_timeout": "250ms",
     "log_line_prefix": "%m [%p] %a ",
 }
 WAITED = re.compile(r"\[\d+\] (?P<who>\S+) LOG: .*acquired (?P<lock>\w+) on (?P<what>.+?) after (?P<ms>[\d.]+) ms")
