@@ -58,12 +58,12 @@ class Phases:
     @property
     def after(self) -> Span:
         """The end, when what the pin had piled up has had time to go."""
-        return self.pinned[1] + (self.end - self.pinned[1]) / 2, self.end
+        return self.pinned[1] + (self.end - self.pinned[1]) / 3, self.end
 
 
 def phases_of(seconds: float) -> Phases:
-    """A tenth to warm up (five minutes at most), half of the run pinned, in the middle of it."""
-    return Phases(min(seconds * 0.1, 300.0), (seconds * 0.25, seconds * 0.75), seconds)
+    """A seventh to warm up (ten minutes at most), then as long again as they are compared to, then half of the run pinned."""
+    return Phases(min(seconds * 0.15, 600.0), (seconds * 0.3, seconds * 0.8), seconds)
 
 
 # ---------------------------------------------------------------- statistics
@@ -135,8 +135,11 @@ def block_width(phases: Phases) -> float:
 # ---------------------------------------------------------------- bars
 
 MOST_GROWTH = 1 * MIB
+ENOUGH_GROWTH = 0.75 * MIB
 MOST_DRIFT = 1.10
 MOST_DEAD = 50_000
+# Half a millisecond on one core. Forty are usual; a claim that walks past what an old snapshot holds touches thousands.
+MOST_PAGES = 500
 MOST_WAL = 64 * MIB
 # What a process may open or close in the course of things.
 FEW = 2
@@ -176,13 +179,20 @@ def series(samples: Sequence[Sample], span: Span, width: float, value: Callable[
 
 
 def memory(samples: Sequence[Sample], phases: Phases, name: str) -> Verdict:
-    """Resident memory does not grow: less than 1 MiB an hour."""
+    """Resident memory does not grow: less than 1 MiB an hour.
+
+    A short run cannot be held against it: a few hundred KB in three minutes are many MiB an hour and mean nothing. So it is
+    broken only if as much as that was really seen.
+    """
     slope = theil_sen(series(samples, (phases.warm, phases.end), block_width(phases), _of_process(name, "rss")))
     bar = f"memory of {name}"
     if slope is None:
         return Verdict(bar, "undecided", "too short a run to say", {})
     words = f"{slope.estimate / MIB:+.2f} MiB/h (95 %: {slope.low / MIB:+.2f} to {slope.high / MIB:+.2f}; bar: +1)"
-    judgement: Judgement = "broken" if slope.low > MOST_GROWTH else "held" if slope.high <= MOST_GROWTH else "undecided"
+    seen = slope.low * (phases.end - phases.warm) / HOUR
+    judgement: Judgement = "held" if slope.high <= MOST_GROWTH else "undecided"
+    if slope.low > MOST_GROWTH and seen > ENOUGH_GROWTH:
+        judgement = "broken"
     return Verdict(bar, judgement, words, {"perHour": slope.estimate, "low": slope.low, "high": slope.high})
 
 
@@ -198,15 +208,15 @@ def flat(samples: Sequence[Sample], phases: Phases, bar: str, value: Callable[[S
 
 
 def claim_ratio(samples: Sequence[Sample], phases: Phases, span: Span) -> Ratio | None:
-    """How the p99 of a block's claims, as a multiple of its control, compares to what it was before the pin."""
+    """How the p99 of a block's claims, as a multiple of its controls' p90, compares to what it was before the pin."""
 
     def relative(where: Span) -> list[float]:
         found: list[float] = []
-        for _, inside in blocks(samples, where, block_width(phases)):
+        for _, inside in blocks(samples, where, block_width(phases) / 3):
             claims = [time for sample in inside for time in sample["claims"]]
             controls = [time for sample in inside for time in sample["controls"]]
             if len(claims) >= 10 and controls:
-                found.append(percentile(claims, 0.99) / percentile(controls, 0.99))
+                found.append(percentile(claims, 0.99) / percentile(controls, 0.9))
         return found
 
     return ratio_of(relative(span), relative(phases.before))
@@ -229,17 +239,16 @@ def pages_per_claim(sample: Sample) -> float | None:
 
 
 def claim_pages(samples: Sequence[Sample], phases: Phases) -> Verdict:
-    """A claim does no more work at the end of the pinned span than before it: pages touched, which no neighbour changes."""
+    """A claim does little work, also late in the pinned span: pages touched, which no neighbour changes."""
     width = block_width(phases)
     early = [value for _, value in series(samples, phases.before, width, pages_per_claim)]
     late = [value for _, value in series(samples, phases.late_in_pin, width, pages_per_claim)]
-    ratio = ratio_of(late, early)
     bar = "pages per claim under the pin"
-    if ratio is None:
-        return Verdict(bar, "undecided", "too short a run to say", {})
-    words = f"{statistics.median(early):.0f} → {statistics.median(late):.0f} (× {ratio.estimate:.2f}; bar: 2)"
-    # Twice, not a tenth more: an index level more, or a larger batch, is no drift.
-    return Verdict(bar, "broken" if ratio.low > 2 else "held", words, {"ratio": ratio.estimate, "low": ratio.low, "high": ratio.high})
+    if not early or not late:
+        return Verdict(bar, "undecided", "never sampled", {})
+    was, is_now = statistics.median(early), statistics.median(late)
+    words = f"{was:.0f} → {is_now:.0f} (bar: {MOST_PAGES})"
+    return Verdict(bar, "broken" if is_now > MOST_PAGES else "held", words, {"before": was, "lateInPin": is_now})
 
 
 def dead_of(sample: Sample, *tables: str) -> int | None:
@@ -286,5 +295,5 @@ def history(samples: Sequence[Sample], phases: Phases) -> Verdict:
         return Verdict("history past its retention", "undecided", "never sampled", {})
     early, late = middle[0][1], last[0][1]
     words = f"{early:,.0f} → {late:,.0f} rows" + (f", {max(days)} days kept at most" if days else "")
-    grown = late > early * 1.5 + 1_000
+    grown = late > early * 1.3 + 1_000
     return Verdict("history past its retention", "broken" if grown else "held", words, {"middle": early, "last": late})

@@ -28,7 +28,7 @@ from duly.domain.shards import shard_of
 from duly.ports.store import Store, WorkerAbout
 
 HANDLER = "churn"
-EVERY = 0.1
+EVERY = 0.05
 TTL = 60 * SECOND
 CONTROL_ROWS = 10_000
 
