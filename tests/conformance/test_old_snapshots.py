@@ -1,10 +1,12 @@
-"""Somebody's transaction stays open for long: what was claimed meanwhile cannot be vacuumed away, and must not be in anybody's way."""
+"""Somebody's transaction stays open for long: what goes meanwhile cannot be cleaned away, and must not be in anybody's way."""
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -12,6 +14,8 @@ import pytest
 
 from duly.adapters.sql.engine import Lane
 from duly.adapters.sql.engine_postgres import SCHEMA, PostgresEngine
+from duly.adapters.sql.engine_sqlite import LARGEST_LOG, SqliteEngine
+from duly.adapters.sql.migrate import upgrade
 from duly.domain.instants import HOUR
 from duly.domain.job import Job
 from duly.domain.lifecycle import State
@@ -20,6 +24,7 @@ from tests.conformance.test_plans import Explainer, captured
 from tests.conformance.world import START, World
 
 CLAIMED = 20_000
+MIB = 1 << 20
 
 
 @pytest.fixture
@@ -61,6 +66,27 @@ async def pages_of_a_claim(world: World, job: Job, explainer: Explainer) -> int:
 
 async def sweep(world: World) -> Any:
     return await world.store.losses.unstick(world.now, 100)
+
+
+async def test_the_log_of_sqlite_is_cut_again_when_an_old_reader_has_gone(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    engine = SqliteEngine(str(path))
+    await upgrade(engine)
+    await engine.script("CREATE TABLE bulk (content BLOB);")
+    log = Path(f"{path}-wal")
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM bulk").fetchall()
+        for _ in range(2 * LARGEST_LOG // MIB):
+            await raw(engine, f"INSERT INTO bulk VALUES (zeroblob({MIB}))")
+        assert log.stat().st_size > 2 * LARGEST_LOG
+
+    # The next commit moves the log's content to the file, the one after it starts the log anew.
+    for _ in range(3):
+        await raw(engine, "INSERT INTO bulk VALUES (zeroblob(1))")
+
+    assert log.stat().st_size <= LARGEST_LOG
+    await engine.close()
 
 
 async def test_a_claim_does_not_walk_past_all_that_was_claimed_since_an_old_snapshot(world: World) -> None:

@@ -20,7 +20,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60.0, help="how long (default: %(default)g); half of it pinned")
     parser.add_argument("--store", choices=("postgres", "sqlite"), default="postgres")
-    parser.add_argument("--rate", type=int, default=400, help="executions enqueued per second, beside the schedules (default: %(default)s)")
+    parser.add_argument("--rate", type=int, default=300, help="executions enqueued per second, beside the schedules (default: %(default)s)")
     parser.add_argument(
         "--out", type=Path, default=Path("soak-report"), help="where samples, summary and picture go (default: %(default)s)"
     )

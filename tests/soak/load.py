@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 
 # Of 200 schedules: every second, and every minute at a second of its own, so that no second of the minute is a spike.
-EVERY_SECOND, EVERY_MINUTE = 60, 140
+EVERY_SECOND, EVERY_MINUTE = 30, 170
 OVERLAPS: list[dict[str, Any]] = [
     {"overlap": "allow"},
     {"overlap": "skip"},
