@@ -16,9 +16,11 @@ from duly.adapters.sql.engine import Lane
 from duly.adapters.sql.engine_postgres import SCHEMA, PostgresEngine
 from duly.adapters.sql.engine_sqlite import LARGEST_LOG, SqliteEngine
 from duly.adapters.sql.migrate import upgrade
+from duly.adapters.sql.postgres.look_back import BACK, EVER, LookBack
 from duly.domain.instants import HOUR
 from duly.domain.job import Job
 from duly.domain.lifecycle import State
+from duly.domain.shards import SHARDS
 from tests.conformance.ledger import raw
 from tests.conformance.test_plans import Explainer, captured
 from tests.conformance.world import START, World
@@ -157,3 +159,99 @@ async def test_a_claim_and_an_enqueue_beside_the_sweep_lose_nothing(world: World
             claimed.extend(found.ids)
 
     assert sorted(claimed, key=lambda id: id.int) == sorted(enqueued, key=lambda id: id.int)
+
+
+# ------------------------------------------------------------ what is due
+
+
+class Looks:
+    """A look back with a clock turned by hand, and how far back each look went."""
+
+    def __init__(self, world: World) -> None:
+        self.at = 0.0
+        self.since: list[int] = []
+        self._world = world
+        self._back = LookBack(world.engine, "schedules", lambda: self.at)
+
+    async def due(self) -> list[Any]:
+        async def look(since: int) -> Any:
+            self.since.append(since)
+            params = {"shards": list(range(SHARDS)), "since": since, "now": self._world.now, "quota": 10}
+            return await self._world.engine.fetch("due_schedules", params, Lane.CLAIM)
+
+        return [row["job_id"] for row in await self._back.look(look, len, self._world.now)]
+
+
+async def advance_often(world: World, rounds: int = 20_000) -> None:
+    """Schedules that came due and were advanced, as often as that; dead rows, and known to be."""
+    async with world.engine._pools[Lane.GENERAL].connection() as connection:
+        row = f"md5('job' || n)::uuid, n % {SHARDS}, {START} - {HOUR} + n, 1"
+        await connection.execute(f"INSERT INTO schedules SELECT {row} FROM generate_series(1, {rounds}) n")
+        await connection.execute(f"DELETE FROM schedules WHERE next_fire_at <= {START} - {HOUR} + {rounds}")
+        await connection.execute("SELECT pg_stat_force_next_flush()")
+        await connection.execute("SELECT 1")
+
+
+async def test_a_look_for_what_is_due_does_not_walk_past_all_that_was_due_since_an_old_snapshot(world: World) -> None:
+    job = await world.job(every=HOUR, anchor=START)
+    explainer = Explainer(world.engine)
+    looks = Looks(world)
+    async with open_transaction(world, "SELECT count(*) FROM tenants"):
+        await advance_often(world)
+
+        assert await looks.due() == [job.id]
+        looks.at += 0.1
+        await raw(world.engine, f"UPDATE schedules SET next_fire_at = {START + HOUR}")
+        assert await looks.due() == []
+        looks.at += 0.1
+        assert await looks.due() == []
+
+        assert looks.since == [EVER, EVER, START - BACK]
+        pages = []
+        for since in (EVER, START - BACK):
+            params = {"shards": list(range(SHARDS)), "since": since, "now": START, "quota": 10}
+            plan = await explainer.plan("due_schedules", params, Lane.CLAIM)
+            pages.append(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+        assert pages[0] > 500
+        assert pages[1] < 200
+
+
+async def test_what_is_overdue_is_found_all_the_same(world: World) -> None:
+    looks = Looks(world)
+    async with open_transaction(world, "SELECT count(*) FROM tenants"):
+        await advance_often(world)
+        assert await looks.due() == []
+        late = await world.job(every=HOUR, anchor=START)
+        await raw(world.engine, f"UPDATE schedules SET next_fire_at = {START - HOUR}")
+
+        looks.at += 0.5
+        assert await looks.due() == []
+        looks.at += 0.5
+        assert await looks.due() == [late.id]
+
+
+async def test_what_is_overdue_is_found_however_much_is_due(world: World) -> None:
+    looks = Looks(world)
+    async with open_transaction(world, "SELECT count(*) FROM tenants"):
+        await advance_often(world)
+        assert await looks.due() == []
+        punctual, late = await world.jobs(2, every=HOUR, anchor=START)
+        await raw(world.engine, f"UPDATE schedules SET next_fire_at = {START - HOUR} WHERE job_id = '{late.id}'")
+
+        found = []
+        for _ in range(6):
+            looks.at += 1.0
+            found.append(await looks.due())
+
+        assert found[:4] == [[punctual.id]] * 4
+        assert set(found[5]) == {punctual.id, late.id}
+
+
+async def test_a_table_that_is_clean_is_always_looked_at_as_a_whole(world: World) -> None:
+    looks = Looks(world)
+
+    for _ in range(5):
+        looks.at += 0.01
+        await looks.due()
+
+    assert looks.since == [EVER] * 5

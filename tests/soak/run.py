@@ -61,7 +61,8 @@ class Plan:
 
     @property
     def roll_every(self) -> float:
-        return min(max(self.seconds / 60, 2.0), 20.0)
+        # Rarely enough that a claim which waits behind it is not one in a hundred.
+        return min(max(self.seconds / 60, 2.0), 60.0)
 
     @property
     def read_history(self) -> tuple[float, float]:
