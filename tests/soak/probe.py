@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import asyncpg
 
 from duly.adapters.sql.store import open_engine, store_on
+from duly.domain.errors import DulyError
 from duly.domain.execution import Claimed, Finished, WorkerId
 from duly.domain.fairness import Ask
 from duly.domain.ids import JobId
@@ -67,6 +68,15 @@ class Probe:
         self.claims: list[float] = []
         self.controls: list[float] = []
         self.taken = 0
+        self.refused = 0
+
+    async def try_once(self) -> None:
+        """The same, whatever the store says: an hour has moments in which it says no."""
+        try:
+            await self.once()
+        except (asyncpg.PostgresError, DulyError) as error:
+            self.refused += 1
+            print(f"probe: {error!r}", file=sys.stderr, flush=True)
 
     async def once(self) -> None:
         """One claim, one control."""
@@ -74,7 +84,7 @@ class Probe:
         await self._live(now)
         routes = [route.number for route in await self._store.ready.routes() if route.handler == HANDLER]
         asks = [Ask(route, 1, 1) for route in routes]
-        if not asks:
+        if not asks or not self._worker:
             return
         began = time.perf_counter()
         claimed = await self._store.ready.claim(self._worker, asks, now)
@@ -90,7 +100,10 @@ class Probe:
             about = WorkerAbout(pool="default", handlers=[HANDLER], slots=1, host="soak", version="probe", ttl=TTL)
             self._worker = await self._store.liveness.register("soak-probe", about, now, TTL)
         elif time.monotonic() > self._renew_at:
-            await self._store.liveness.renew(self._worker, now, TTL)
+            if await self._store.liveness.renew(self._worker, now, TTL) is None:
+                # The machine stood still for a minute. A lost worker's claims cost nothing, so they would say nothing.
+                self._worker = 0
+                return
         else:
             return
         self._renew_at = time.monotonic() + 10
@@ -138,7 +151,7 @@ async def probe(url: str) -> None:
             probing = Probe(store_on(engine), control)
             spoke_at = time.monotonic()
             while not stop.is_set():
-                await probing.once()
+                await probing.try_once()
                 if time.monotonic() - spoke_at >= 1:
                     spoke_at = time.monotonic()
                     print(json.dumps({"claims": probing.claims, "controls": probing.controls, "taken": probing.taken}), flush=True)

@@ -20,8 +20,10 @@ from duly.adapters.sql.engine import one
 from duly.adapters.system.clock import system_entropy
 from duly.compose import Node
 from duly.domain.access import DEFAULT_TENANT, DEFAULT_TENANT_NUMBER, Actor, Role
+from duly.domain.errors import DulyError
 from duly.domain.ids import new_ids
 from duly.domain.instants import DAY, SECOND, Instant, Micros, to_rfc3339
+from duly.domain.job import Job
 from duly.usecases.executions import Wanted, headers
 
 ACTOR = Actor(DEFAULT_TENANT_NUMBER, DEFAULT_TENANT, Role.ADMIN, "soak")
@@ -54,25 +56,31 @@ class Roller:
         self.rolls = Rolls()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Round after round until `stop`."""
+        """Round after round until `stop`. What the store refuses is counted; its loop would try again, as we do."""
         job = await self._node.jobs.named(ACTOR, "churn")
         assert job is not None
         next_day = self._node.clock.now() // DAY * DAY - DAYS_BACK * DAY
         while not stop.is_set():
             began = time.monotonic()
-            made = await self._timed(self._node.store.retention.prepare(next_day, 0), self.rolls.made)
-            if made:
-                self._days.append(next_day)
-                now = self._node.clock.now()
-                late = now + round(self._every * (DAYS_KEPT + 2) * SECOND)
-                wanted = [Wanted(payload="{}")] * (PER_DAY - LATE_PER_DAY) + [Wanted(payload="{}", run_at=late)] * LATE_PER_DAY
-                new = headers(job, wanted, now, system_entropy)
-                ids = new_ids(PER_DAY, next_day + DAY // 2, system_entropy)
-                await self._node.executions.submit([item._replace(id=id) for item, id in zip(new, ids, strict=True)])
-                next_day += DAY
-                self.rolls.counts["days made"] += 1
-            await self._prune()
+            try:
+                if await self._timed(self._node.store.retention.prepare(next_day, 0), self.rolls.made):
+                    self._days.append(next_day)
+                    await self._fill(job, next_day)
+                    next_day += DAY
+                await self._prune()
+            except (asyncpg.PostgresError, DulyError) as error:
+                self.rolls.counts[f"refused: {type(error).__name__}"] += 1
             await _wait(stop, self._every - (time.monotonic() - began))
+
+    async def _fill(self, job: Job, day: Instant) -> None:
+        """Executions whose ids are of that day: most are due now, some only when their day is gone."""
+        self.rolls.counts["days made"] += 1
+        now = self._node.clock.now()
+        late = now + round(self._every * (DAYS_KEPT + 2) * SECOND)
+        wanted = [Wanted(payload="{}")] * (PER_DAY - LATE_PER_DAY) + [Wanted(payload="{}", run_at=late)] * LATE_PER_DAY
+        ids = new_ids(PER_DAY, day + DAY // 2, system_entropy)
+        new = headers(job, wanted, now, system_entropy)
+        await self._node.executions.submit([item._replace(id=id) for item, id in zip(new, ids, strict=True)])
 
     async def _prune(self) -> None:
         """As the pruner does, step by step; but one day a round, so that some stay for a while."""
@@ -102,10 +110,6 @@ class Roller:
         began = time.perf_counter()
         try:
             return await act
-        except asyncpg.DeadlockDetectedError:
-            # Its loop would try again, as we do in the next round.
-            self.rolls.counts["deadlocks"] += 1
-            return 0
         finally:
             times.append((time.perf_counter() - began) * 1000)
 

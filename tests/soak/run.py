@@ -174,12 +174,18 @@ class Soak:
         shown_at = 0.0
         with (self._plan.out / "samples.jsonl").open("w", encoding="utf-8") as file:
             while True:
-                for name, pid in self._pids.items():
-                    if not Path(f"/proc/{pid}").exists() or any(member.process.poll() is not None for member in self._fleet.members):
-                        raise RuntimeError(f"{name} has ended: " + "".join(self._fleet.members[-1].lines[-20:]))
+                for member in self._fleet.members:
+                    if member.process.poll() is not None:
+                        raise RuntimeError(f"{member.arguments} has ended: " + "".join(member.lines[-20:]))
                 if load.has_ended or probe.has_ended:
                     raise RuntimeError("the load or the probe has ended before its time")
-                sample = await self._one(load, probe)
+                try:
+                    sample = await self._one(load, probe)
+                except (asyncpg.PostgresError, sqlite3.OperationalError) as error:
+                    # One look that was refused is one sample less.
+                    print(f"not sampled: {error!r}", flush=True)
+                    await asyncio.sleep(EVERY)
+                    continue
                 self.result.samples.append(sample)
                 file.write(json.dumps(sample) + "\n")
                 file.flush()
