@@ -29,7 +29,7 @@ from duly.domain.schedule import (
     previous_fire,
 )
 from duly.domain.words import describe
-from tests.domain.oracle import zone_of
+from duly.verify.oracle import zone_of
 
 WORKDAYS = (Weekday.MON, Weekday.TUE, Weekday.WED, Weekday.THU, Weekday.FRI)
 DE = Calendar(name="de", version=1, business_days=WORKDAYS, holidays=(Holiday(day=date(2026, 12, 25), name="Christmas Day"),))

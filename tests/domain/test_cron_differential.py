@@ -16,7 +16,7 @@ from duly.domain.cron import Cron, parse_cron
 from duly.domain.errors import Invalid
 from duly.domain.instants import SECOND
 from duly.domain.schedule import CronSchedule, DstGap, DstOverlap, fires, previous_fire
-from tests.domain.oracle import Walk, all_zones, change_in_year, date_matches, local, offset, split, zone_of
+from duly.verify.oracle import Walk, all_zones, change_in_year, date_matches, local, offset, split, zone_of
 
 CASES = int(os.environ.get("DULY_CRON_CASES", "100000"))
 CHUNKS = 40

@@ -19,7 +19,7 @@ from duly.domain.errors import Invalid
 from duly.domain.instants import SECOND, from_rfc3339, to_rfc3339
 from duly.domain.schedule import CronSchedule, fires
 from duly.domain.zones import changes
-from tests.domain.oracle import zone_of
+from duly.verify.oracle import zone_of
 
 cronsim = pytest.importorskip("cronsim")
 croniter = pytest.importorskip("croniter")
