@@ -21,6 +21,7 @@ from duly.domain.instants import HOUR
 from duly.domain.job import Job
 from duly.domain.lifecycle import State
 from duly.domain.shards import SHARDS
+from duly.verify.recording import install_postgres
 from tests.conformance.ledger import raw
 from tests.conformance.test_plans import Explainer, captured
 from tests.conformance.world import START, World
@@ -105,6 +106,19 @@ async def test_a_claim_does_not_walk_past_all_that_was_claimed_since_an_old_snap
         assert await pages_of_a_claim(world, job, explainer) < 100
         assert await world.states(waiting) == [State.PENDING] * 5
         assert (await world.claimed(await world.worker(), of=[job])).ids == waiting
+
+
+async def test_what_moves_with_its_queue_does_not_become_ready_again(world: World) -> None:
+    await install_postgres(world.engine.dsn)
+    job = await world.job()
+    waiting = await world.enqueue(job, 3)
+    before = await raw(world.engine, "SELECT pg_relation_filenode('ready') AS file")
+
+    await world.engine.fetch("renew_queue", {})
+
+    assert await raw(world.engine, "SELECT pg_relation_filenode('ready') AS file") != before
+    assert await world.states(waiting) == [State.PENDING] * 3
+    assert (await raw(world.engine, "SELECT count(*) AS n FROM verify_events WHERE kind = 'run.ready'"))[0]["n"] == 3
 
 
 async def test_a_long_queue_stays_where_it_is(world: World) -> None:
