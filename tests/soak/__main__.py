@@ -20,13 +20,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60.0, help="how long (default: %(default)g); half of it pinned")
     parser.add_argument("--store", choices=("postgres", "sqlite"), default="postgres")
+    parser.add_argument("--url", help="an empty PostgreSQL database of your own; otherwise a private server is started")
     parser.add_argument("--rate", type=int, default=300, help="executions enqueued per second, beside the schedules (default: %(default)s)")
     parser.add_argument(
         "--out", type=Path, default=Path("soak-report"), help="where samples, summary and picture go (default: %(default)s)"
     )
     options = parser.parse_args()
+    if options.url and options.store == "sqlite":
+        parser.error("--url names a PostgreSQL database")
     options.out.mkdir(parents=True, exist_ok=True)
-    plan = Plan(options.store, options.minutes * 60, options.rate, options.out)
+    plan = Plan(options.store, options.minutes * 60, options.rate, options.out, options.url)
     try:
         with tempfile.TemporaryDirectory(prefix="duly-soak-") as directory:
             result = asyncio.run(soak(plan, Path(directory)))

@@ -49,6 +49,8 @@ class Plan:
     seconds: float
     rate: int
     out: Path
+    # An empty database of one's own, instead of a server that is started for the run.
+    url: str | None = None
 
     @property
     def phases(self) -> Phases:
@@ -291,6 +293,8 @@ async def soak(plan: Plan, directory: Path) -> Result:
         server: Postgres | None = None
         if plan.store == "sqlite":
             url = f"sqlite:///{directory / 'soak.db'}"
+        elif plan.url is not None:
+            url = plan.url
         else:
             # From this thread, which lasts as long as the server must.
             server = stack.enter_context(Postgres(SERVER))
@@ -301,7 +305,7 @@ async def soak(plan: Plan, directory: Path) -> Result:
         node = await stack.enter_async_context(_node(fleet.environment))
         keep = round(plan.keep * SECOND)
         sampler: StoreSampler
-        if server is None:
+        if plan.store == "sqlite":
             sampler = SqliteSampler(directory / "soak.db", keep)
         else:
             sampler = await PostgresSampler.open(url, keep)

@@ -69,17 +69,23 @@ class StoreSampler(Protocol):
 class PostgresSampler:
     """Statistics of tables, connections and statements, and how late things start."""
 
-    def __init__(self, connection: asyncpg.Connection[asyncpg.Record], keep: int) -> None:
+    def __init__(self, connection: asyncpg.Connection[asyncpg.Record], keep: int, *, knows_statements: bool) -> None:
         self._connection = connection
         self._keep = keep
+        self._knows_statements = knows_statements
         self._totals: dict[str, tuple[int, float, int]] = {}
 
     @classmethod
     async def open(cls, dsn: str, keep: int) -> PostgresSampler:
         settings = {"search_path": "duly,public", "application_name": "soak-sampler", "jit": "off"}
         connection = await asyncpg.connect(dsn, server_settings=settings)
-        await connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public")
-        return cls(connection, keep)
+        try:
+            await connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public")
+            await connection.fetch("SELECT 1 FROM pg_stat_statements LIMIT 1")
+        except asyncpg.PostgresError as error:
+            print(f"no costs of statements: {error}", flush=True)
+            return cls(connection, keep, knows_statements=False)
+        return cls(connection, keep, knows_statements=True)
 
     async def sample(self, now: Instant) -> dict[str, Any]:
         fetch = self._connection.fetch
@@ -113,7 +119,7 @@ class PostgresSampler:
             "overdue": overdue["n"],
             "ready": queue["ready"],
             "leases": queue["leases"],
-            "statements": await self._statements(),
+            "statements": await self._statements() if self._knows_statements else {},
             "lateness": await self._delays(METRONOME, "o.started_at - e.due_at"),
             "pick_up": await self._delays("pick_up", "o.started_at - e.created_at"),
         }

@@ -141,6 +141,13 @@ def test_handles_connections_and_history_that_grow_are_found() -> None:
     assert [stands(verdicts, bar) for bar in bars] == ["broken"] * 3
 
 
+def test_a_short_run_does_not_cry_leak_over_connections_that_are_opened_late() -> None:
+    def grow(sample: dict[str, Any], at: float, chance: random.Random) -> None:
+        sample["connections"] += at // 6
+
+    assert stands(judge(*run(40, grow, every=1.0)), "connections") == "undecided"
+
+
 def test_a_log_that_does_not_shrink_again_is_found() -> None:
     def sqlite(wal_after: float) -> Change:
         def change(sample: dict[str, Any], at: float, chance: random.Random) -> None:
