@@ -531,18 +531,22 @@ SELECT n_dead_tup >= :dead::bigint AND n_live_tup <= :live::bigint AS crowded FR
 -- name: renew_queue
 -- A short queue on new pages. A claim walks along the key, past every row that was claimed since the oldest snapshot of the whole
 -- server: after half an hour of somebody's open transaction that is all of its time. One text on the server, so that nobody who
--- stops in the middle holds the lock; a lock that is not free at once is left for the next time. A snapshot from before the
--- lock sees an empty queue afterwards: for the length of one read, what waits in it seems to run.
+-- stops in the middle holds the lock; a lock that is not free at once is left for the next time, because whoever waits for it
+-- makes every claim behind it wait as well. A snapshot from before the lock sees an empty queue afterwards: for the length of one
+-- read, what waits in it seems to run.
 DO $$
 DECLARE
     waiting ready[];
 BEGIN
-    PERFORM set_config('lock_timeout', '50ms', true);
+    IF NOT pg_try_advisory_xact_lock(3861) THEN
+        RETURN;                                                   -- another sweeper is at it
+    END IF;
+    PERFORM set_config('lock_timeout', '20ms', true);
     LOCK TABLE ready IN ACCESS EXCLUSIVE MODE;
     SELECT array_agg(r) INTO waiting FROM (SELECT r FROM ready r LIMIT 1001) x;
     IF coalesce(cardinality(waiting), 0) <= 1000 THEN
         TRUNCATE ready;
-        INSERT INTO ready SELECT (unnest(waiting)).*;
+        INSERT INTO ready SELECT * FROM unnest(waiting);
     END IF;
 EXCEPTION WHEN lock_not_available OR insufficient_privilege THEN
     NULL;
