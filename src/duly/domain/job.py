@@ -153,7 +153,7 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class JobVersion:
-    """A version as roles need it: immutable, so it is cached for ever by its small number."""
+    """A version as roles need it: immutable, so it is cached by its small number for as long as it is used."""
 
     number: int
     job_id: JobId
