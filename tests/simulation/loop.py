@@ -31,7 +31,7 @@ class Livelock(Exception):
 class Node:
     """A process of the simulated fleet: what it has to run, and whether it may."""
 
-    __slots__ = ("is_dead", "is_paused", "loop", "name", "number", "queue")
+    __slots__ = ("context", "is_dead", "is_paused", "loop", "name", "number", "queue")
 
     def __init__(self, loop: SimulatedLoop, name: str, number: int) -> None:
         self.loop = loop
@@ -40,16 +40,12 @@ class Node:
         self.queue: deque[_Handle] = deque()
         self.is_paused = False
         self.is_dead = False
+        self.context = copy_context()
+        self.context.run(NODE.set, self)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """A task of this node."""
-        context = copy_context()
-        context.run(NODE.set, self)
-        return self.loop.create_task(coroutine, context=context)
-
-    def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> _Handle:
-        """A timer of this node."""
-        return self.loop.add_timer(self, self.loop.now + seconds, callback, args)
+        return self.loop.create_task(coroutine, context=self.context.copy())
 
 
 class _Handle:
@@ -152,9 +148,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def add_timer(self, node: Node, when: float, callback: Callable[..., object], args: tuple[Any, ...]) -> _Handle:
         """A timer of a node, whoever sets it."""
-        context = copy_context()
-        context.run(NODE.set, node)
-        handle = _Handle(node, callback, args, context, when)
+        handle = _Handle(node, callback, args, node.context, when)
         heapq.heappush(self._timers, (when, next(self._order), handle))
         return handle
 
