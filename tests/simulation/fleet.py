@@ -38,6 +38,10 @@ from tests.simulation.loop import Node, SimulatedLoop
 from tests.simulation.plan import Plan
 
 
+# Seconds between two looks at the store's clock.
+LEARNS = 5.0
+
+
 @dataclass(slots=True)
 class Api:
     """The use cases of one API process."""
@@ -96,8 +100,6 @@ class Fleet:
         machine = Machine(name, kind, node, wire, clock, store, transport, asyncio.Event(), self.loop.now)
         machine.store = replace(store, outcomes=_Watched(store.outcomes, self, name))  # type: ignore[arg-type]
         self.machines[name] = machine
-        if kind == "server":
-            machine.api = self._api(machine)
         machine.life = node.spawn(self._live(machine))
         return machine
 
@@ -124,7 +126,7 @@ class Fleet:
         )
 
     async def _live(self, machine: Machine) -> None:
-        keeper = Timekeeper(machine.clock, machine.store.health)
+        keeper = Timekeeper(machine.clock, machine.store.health, every=LEARNS)
         # A process that cannot ask the store for the time does not start; whoever supervises it tries again.
         while True:
             with contextlib.suppress(Unavailable):
@@ -133,6 +135,7 @@ class Fleet:
             await asyncio.sleep(0.5)
         tasks = [asyncio.create_task(roles.run(keeper, machine.clock, machine.stop, self.entropy))]
         if machine.kind == "server":
+            machine.api = self._api(machine)
             tasks += self._serve(machine)
         else:
             tasks.append(asyncio.create_task(self._shift(machine).run(machine.stop)))
