@@ -49,10 +49,11 @@ class Database:
         self.connection.create_function("sim_actor", 0, lambda: self.actor)
         install_sqlite(self.connection, now="sim_now()", actor="sim_actor()")
 
-    def begin(self, now: Callable[[], Instant]) -> None:
-        """A new store, whose clock is this one."""
+    def begin(self, now: Callable[[], Instant], shards: int) -> None:
+        """A new store, whose clock is this one, with the first so many shards: each costs every dispatcher a look."""
         self.now = now
         self.connection.execute("BEGIN")
+        self.connection.execute("DELETE FROM shards WHERE shard >= ?", (shards,))
 
     def rewind(self) -> None:
         """Forget everything that was written since `begin`."""

@@ -12,8 +12,10 @@ from typing import Any
 from duly.adapters.sql.store import store_on
 from duly.domain.errors import Unavailable
 from duly.domain.execution import Finished, LeaseId, WorkerId
-from duly.domain.ids import ExecutionId, execution_text
+from duly.domain.ids import ExecutionId, execution_text, new_id
 from duly.domain.instants import SECOND, Instant
+from duly.domain.shards import shard_of
+from duly.ports.clock import Entropy
 from duly.ports.store import Store, WorkerAbout
 from duly.roles import loop as roles
 from duly.roles.dispatcher import Dispatcher, DispatcherSettings
@@ -113,9 +115,24 @@ class Fleet:
         """Chance, as the roles and use cases draw it."""
         return self.chance.getrandbits(bits)
 
+    def _for_few_shards(self, clock: NodeClock) -> Entropy:
+        """Chance for the ids of jobs: drawn again until the job falls on a shard that this store has."""
+        start = 0
+
+        def entropy(bits: int, /) -> int:
+            nonlocal start
+            drawn = self.entropy(bits)
+            if bits == 25:
+                start = drawn
+            while bits == 48 and shard_of(new_id(clock.now(), lambda asked: start if asked == 25 else drawn)) >= self.plan.shards:  # noqa: B023
+                drawn = self.entropy(bits)
+            return drawn
+
+        return entropy
+
     def _api(self, machine: Machine) -> Api:
         store, clock, transport = machine.store, machine.clock, machine.transport
-        jobs = Jobs(store.definitions, clock, self.entropy, transport)
+        jobs = Jobs(store.definitions, clock, self._for_few_shards(clock), transport)
         executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, self.entropy, transport)
         return Api(
             jobs,

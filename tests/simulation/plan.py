@@ -70,6 +70,7 @@ class Plan:
     dispatchers: int
     workers: int
     clients: int
+    shards: int
     faults: tuple[str, ...]
     kinds: tuple[str, ...]
     jobs: int
@@ -103,21 +104,22 @@ def plan_of(seed: int) -> Plan:
         zone = chance.choice(ZONES)
         start = from_rfc3339("2026-06-01T00:00:00Z") + chance.randrange(200 * 86_400) * SECOND + chance.randrange(SECOND)
     dispatchers = chance.choice((1, 1, 1, 2, 2, 3, 4)) if mode == "safety" else chance.choice((2, 2, 3))
-    workers = chance.choice((1, 1, 2, 2, 2, 3, 4, 8)) if mode == "safety" else chance.choice((2, 2, 3))
+    workers = chance.choice((1, 1, 1, 2, 2, 2, 2, 3, 3, 4, 4, 8)) if mode == "safety" else chance.choice((2, 2, 3))
     return Plan(
         seed=seed,
         mode=mode,
-        horizon=round(chance.uniform(12, 40), 1),
+        horizon=round(chance.uniform(10, 30), 1),
         dispatchers=dispatchers,
         workers=workers,
         clients=chance.choice((1, 1, 2)),
+        shards=chance.choice((1, 2, 2, 4, 8)),
         faults=faults,
         kinds=kinds,
         jobs=chance.randint(3, 9),
         every=chance.choice((1.5, 3.0, 6.0)),
         ttl=chance.choice((3, 3, 6, 15)) * SECOND,
         leader_ttl=chance.choice((3, 6)) * SECOND,
-        poll=chance.choice((0.5, 1.0, 1.0)),
+        poll=chance.choice((0.5, 1.0, 2.0)),
         slots=chance.choice((1, 2, 4, 8)),
         latency=chance.choice((0.0005, 0.002, 0.01)),
         start=start,

@@ -84,7 +84,7 @@ def run_seed(plan: Plan) -> Outcome:
     store = database()
     loop = SimulatedLoop(plan.seed)
     clock = StoreClock(loop, plan.start)
-    store.begin(clock.now)
+    store.begin(clock.now, plan.shards)
     said: list[str] = []
     log = logging.getLogger("duly")
     before, errors = (log.level, log.propagate), _Errors(said)
