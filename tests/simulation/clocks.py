@@ -28,8 +28,12 @@ class StoreClock:
 class NodeClock:
     """A node's clock: boottime from an origin of its own, at a rate of its own, and the offset that the timekeeper sets."""
 
-    def __init__(self, loop: SimulatedLoop, origin: Micros) -> None:
+    def __init__(self, loop: SimulatedLoop, store: StoreClock, origin: Micros) -> None:
         self._loop = loop
+        self._store = store
+        # How far it was from the store's clock at most, once it was set.
+        self.farthest: Micros = 0
+        self._is_set = False
         self._since = loop.now
         self._base: float = origin
         self._rate = 1.0
@@ -42,7 +46,15 @@ class NodeClock:
         return self.boottime() + self._offset
 
     def set_offset(self, offset: Micros) -> None:
-        self._offset = offset
+        if self._is_set:
+            self.measure()
+        self._offset, self._is_set = offset, True
+        self.measure()
+
+    def measure(self) -> None:
+        """Note how far it is from the store's clock."""
+        if self._is_set:
+            self.farthest = max(self.farthest, abs(self.now() - self._store.now()))
 
     def drift(self, rate: float) -> None:
         """From now on it runs at this rate."""

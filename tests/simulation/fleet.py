@@ -90,13 +90,15 @@ class Fleet:
     machines: dict[str, Machine] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
     starts: int = 0
+    clocks: list[NodeClock] = field(default_factory=list)
 
     def hire(self, name: str, kind: str) -> Machine:
         """Start a process of that kind: `server` (dispatcher, hydrator, sweeper, API) or `worker`."""
         self.starts += 1
         node = self.loop.add_node(name)
         wire = Wire(latency=self.plan.latency)
-        clock = NodeClock(self.loop, self.chance.randrange(1_000_000) * SECOND)
+        clock = NodeClock(self.loop, self.clock, self.chance.randrange(1_000_000) * SECOND)
+        self.clocks.append(clock)
         store = store_on(NodeEngine(self.server, node, wire))
         transport = SimulatedTransport(self.air, node)
         machine = Machine(name, kind, node, wire, clock, store, transport, asyncio.Event(), self.loop.now)

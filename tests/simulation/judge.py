@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from duly.verify.checker import check
 from duly.verify.history import History
 from tests.conformance.ledger import assert_ledger_is_sound
 
@@ -23,4 +24,5 @@ def judge(world: World, history: History) -> list[str]:
     if not world.ended_idle:
         left = [stands for stands in (history.final.executions if history.final else []) if stands.state in ("PENDING", "BLOCKED", "RUNNING")]
         found.append(f"I1: {len(left)} executions have not ended, first {left[:2]}")
+    found += [f"{finding.invariant}: {finding.says} {finding.run or finding.job or ''}" for finding in check(history).findings()]
     return found

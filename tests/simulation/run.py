@@ -219,6 +219,13 @@ class World:
 
     def _history(self) -> History:
         now = self.clock.now()
+        for clock in self.fleet.clocks:
+            clock.measure()
+        # A clock that is set back shows times before those that were shown: what lasts, lasts from then on.
+        for call in self.clients.calls:
+            call.ended_at = max(call.ended_at, call.invoked_at)
+        for fault in self.nemesis.faults:
+            fault.until = max(fault.until or now, fault.since)
         connection = self.store.connection
         jobs = ["job_" + row["id"].hex() for row in connection.execute("SELECT id FROM jobs ORDER BY id")]
         return History(
@@ -231,7 +238,7 @@ class World:
             refusals=self.fleet.refusals,
             faults=self.nemesis.faults,
             final=Final(at=now, jobs=jobs, executions=_standing(connection)),
-            about={"seed": self.plan.seed, "store": "sqlite"},
+            about={"seed": self.plan.seed, "store": "sqlite", "skew": max(clock.farthest for clock in self.fleet.clocks)},
         )
 
 
