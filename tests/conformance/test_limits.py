@@ -204,6 +204,27 @@ class TestHowManyAtOnce:
         await world.store.losses.unstick(world.now, 10)
         assert await world.state(made) is P
 
+    async def test_a_gate_stays_while_somebody_who_waits_for_a_time_will_come_to_it(self, world: World) -> None:
+        job = await world.job(limits=Limits(max_concurrent=1, concurrency=Concurrency(max=1, name="shared")))
+        (later,) = await world.enqueue(job, due_in=HOUR)
+
+        await world.store.losses.reconcile(world.now)
+        world.turn(HOUR)
+        await world.promote()
+
+        assert await world.run() == [later]
+        assert await world.state(later) is State.SUCCEEDED
+
+    async def test_a_gate_stays_while_somebody_who_waits_at_another_will_come_to_it(self, world: World) -> None:
+        shared = Concurrency(max=1, key=("user",), name="shared")
+        (first,) = await enqueue(world, await world.job(limits=Limits(concurrency=shared)), 1)
+        (second,) = await enqueue(world, await world.job(limits=Limits(max_concurrent=1, concurrency=shared)), 1)
+
+        await world.store.losses.reconcile(world.now)
+
+        assert await world.run() == [first]
+        assert await world.run() == [second]
+
     async def test_gates_that_nobody_uses_go(self, world: World) -> None:
         job = await world.job(limits=PER_USER)
         await enqueue(world, job, *range(5))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from typing import Any
+
+from duly.domain.errors import Unavailable
 from duly.domain.shards import SHARDS
 from duly.roles.ownership import Ownership, OwnershipSettings
 from tests.roles.conftest import World
@@ -84,3 +88,28 @@ async def test_a_lease_from_before_the_clock_was_set_back_is_not_waited_for(worl
     await heir.refresh(world.clock.now())
 
     assert len(heir.epochs()) == SHARDS
+
+
+async def test_who_cannot_hear_the_store_does_not_keep_his_shards_from_the_others(world: World) -> None:
+    deaf, other = _ownership(world, "d1"), _ownership(world, "d2")
+    await deaf.refresh(world.clock.now())
+    await other.refresh(world.clock.now())
+
+    class Deaf:
+        """Whatever he asks is done, and no answer reaches him."""
+
+        def __getattr__(self, name: str) -> Any:
+            async def unheard(*args: Any) -> Any:
+                await getattr(world.store.leases, name)(*args)
+                raise Unavailable("DULY-E501", "no answer in time")
+
+            return unheard
+
+    deaf._leases = Deaf()  # type: ignore[assignment]
+    for _ in range(8):
+        world.clock.turn(2)
+        with contextlib.suppress(Unavailable):
+            await deaf.refresh(world.clock.now())
+        await other.refresh(world.clock.now())
+
+    assert len(other.epochs()) == SHARDS

@@ -82,6 +82,48 @@ async def test_a_claim_that_commits_after_its_answer_was_given_up_is_found(world
     assert {(await world.show(id)).state for id in ids} == {State.SUCCEEDED}
 
 
+async def test_what_is_just_being_reported_is_not_adopted_and_run_again(world: World) -> None:
+    runs: list[int] = []
+
+    async def count(attempt: Attempt) -> None:
+        runs.append(attempt.attempt)
+
+    world.handle("work", count)
+    (id,) = await world.enqueue(await world.create())
+    worker = await world.worker()
+    looked = asyncio.Event()
+
+    class Slow:
+        """A finish that takes longer than a look at what the worker holds."""
+
+        async def finish(self, *args: Any) -> Any:
+            await asyncio.wait_for(looked.wait(), 5)
+            return await world.store.outcomes.finish(*args)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.store.outcomes, name)
+
+    class Looked:
+        """A look at what is held is noticed."""
+
+        async def held_by(self, *args: Any) -> Any:
+            held = await world.store.ready.held_by(*args)
+            looked.set()
+            return held
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.store.ready, name)
+
+    worker._outcomes, worker._ready = Slow(), Looked()
+    await steps(worker, world, 1)
+    worker._claim_is_unknown = True
+
+    await steps(worker, world, 3)
+
+    assert runs == [1]
+    assert (await world.show(id)).state is State.SUCCEEDED
+
+
 async def test_trust_that_was_lost_does_not_come_back(world: World) -> None:
     worker = await world.worker()
     world.clock.turn(13.5)

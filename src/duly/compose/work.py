@@ -23,8 +23,8 @@ from duly.ports.store import Liveness, WorkerAbout
 from duly.ports.transactions import Transactions
 from duly.ports.transport import Transport
 from duly.ports.work import WorkerStore
-from duly.roles.heartbeat import HeartbeatSettings
-from duly.roles.shift import OpenLiveness, Shift
+from duly.roles.heartbeat import HeartbeatSettings, HeartbeatThread, OpenLiveness
+from duly.roles.shift import Shift
 from duly.roles.worker import WorkerSettings
 from duly.sdk import app as sdk
 
@@ -94,7 +94,7 @@ class Work:
             system_entropy,
             WorkerSettings(name=name, pool=settings.pool, labels=settings.labels, slots=settings.slots),
             about,
-            open_liveness,
+            HeartbeatThread.starter(open_liveness),
             heartbeat=HeartbeatSettings(ttl=settings.worker_ttl, every=settings.worker_ttl // 3, margin=settings.worker_ttl * 2 // 15),
             grace=settings.grace / SECOND,
             may_restart=self.may_restart,
@@ -136,7 +136,7 @@ def build_registry(
     return registry
 
 
-def liveness_opener(node: Node) -> Callable[[], Awaitable[tuple[Liveness, Callable[[], Awaitable[None]]]]]:
+def liveness_opener(node: Node) -> OpenLiveness:
     """The heartbeat's own way to the store: a connection of its own on PostgreSQL; SQLite's writer thread serves any loop."""
 
     async def nothing() -> None:

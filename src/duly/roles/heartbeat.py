@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from duly.domain.errors import Unavailable
 from duly.domain.execution import WorkerId
@@ -70,16 +71,47 @@ class Heartbeat:
         return self._stops
 
 
-class HeartbeatThread:
-    """Beats until it is stopped or the worker is lost, then says so once through `on_news`."""
+class Beating(Protocol):
+    """A heart that beats until it is stopped or its worker is lost."""
 
-    def __init__(
-        self,
-        heartbeat: Heartbeat,
-        every: float,
-        open_liveness: Callable[[], Awaitable[tuple[Liveness, Callable[[], Awaitable[None]]]]],
-        on_news: Callable[[], None],
-    ) -> None:
+    def stop(self) -> None:
+        """Beat no more; returns at once."""
+
+    def beat_now(self) -> None:
+        """Beat at once: somebody may have asked for a stop. Asked several times before it is done, it is done once."""
+
+
+StartBeating = Callable[[Heartbeat, float, Callable[[], None]], Beating]
+"""Begins to beat every so many seconds, and calls back when there is news: a stop was asked for, or the worker is lost."""
+OpenLiveness = Callable[[], Awaitable[tuple[Liveness, Callable[[], Awaitable[None]]]]]
+
+
+async def keep_beating(
+    heartbeat: Heartbeat, every: float, liveness: Liveness, is_due: Callable[[float], Awaitable[bool]], on_news: Callable[[], None]
+) -> None:
+    """Beat until the worker is lost or `is_due(seconds)`, which waits at most that long, answers that it is over. Says the end once."""
+    try:
+        pause = every
+        while await is_due(pause):
+            try:
+                if not await heartbeat.beat(liveness):
+                    break
+                pause = every
+            except Exception as error:
+                # Whatever it is: a heart that stops beating costs the worker its life, so it goes on.
+                log.warning("heartbeat: %s", error, exc_info=not isinstance(error, Unavailable))
+                # The next beats come sooner: every second counts before trust runs out.
+                pause = min(1.0, every)
+            if heartbeat.stops() or not heartbeat.is_trusted:
+                on_news()
+    finally:
+        on_news()
+
+
+class HeartbeatThread:
+    """Beats in a thread of its own, with its own event loop and its own way to the store."""
+
+    def __init__(self, heartbeat: Heartbeat, every: float, on_news: Callable[[], None], open_liveness: OpenLiveness) -> None:
         self._heartbeat = heartbeat
         self._every = every
         self._open = open_liveness
@@ -88,39 +120,32 @@ class HeartbeatThread:
         self._due = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="duly-heartbeat", daemon=True)
 
-    def start(self) -> None:
-        """Begin to beat."""
-        self._thread.start()
+    @classmethod
+    def starter(cls, open_liveness: OpenLiveness) -> StartBeating:
+        """Begins threads that reach the store this way."""
+
+        def start(heartbeat: Heartbeat, every: float, on_news: Callable[[], None]) -> Beating:
+            beating = cls(heartbeat, every, on_news, open_liveness)
+            beating._thread.start()
+            return beating
+
+        return start
 
     def stop(self) -> None:
-        """Beat no more; returns at once."""
         self._is_stopped = True
         self._due.set()
 
     def beat_now(self) -> None:
-        """Beat at once: somebody may have asked for a stop. Asked several times before it is done, it is done once."""
         self._due.set()
 
     async def _run(self) -> None:
         liveness, close = await self._open()
         try:
-            pause = self._every
-            while True:
-                await asyncio.to_thread(self._due.wait, pause)
-                if self._is_stopped:
-                    break
-                self._due.clear()
-                try:
-                    if not await self._heartbeat.beat(liveness):
-                        break
-                    pause = self._every
-                except Exception as error:
-                    # Whatever it is: a heart that stops beating costs the worker its life, so it goes on.
-                    log.warning("heartbeat: %s", error, exc_info=not isinstance(error, Unavailable))
-                    # The next beats come sooner: every second counts before trust runs out.
-                    pause = min(1.0, self._every)
-                if self._heartbeat.stops() or not self._heartbeat.is_trusted:
-                    self._on_news()
+            await keep_beating(self._heartbeat, self._every, liveness, self._is_due, self._on_news)
         finally:
-            self._on_news()
             await close()
+
+    async def _is_due(self, seconds: float) -> bool:
+        await asyncio.to_thread(self._due.wait, seconds)
+        self._due.clear()
+        return not self._is_stopped

@@ -37,6 +37,7 @@ class Ownership:
         self._epochs: dict[int, int] = {}
         self._trusted_until: Micros = 0
         self._renew_at: Micros = 0
+        self._has_heard = False
 
     def epochs(self) -> dict[int, int]:
         """The shards that are ours with their epochs; none once trust has run out."""
@@ -50,6 +51,10 @@ class Ownership:
             return False
         settings = self._settings
         before = dict(self._epochs)
+        if not self._has_heard:
+            # Who cannot hear the store must not tell it that he lives: the others would leave his shards to him for ever.
+            await self._leases.shards()
+        self._has_heard = False
         live = await self._leases.announce_dispatcher(self.name, now, settings.ttl)
         kept = set(await self._leases.renew(self.name, self._epochs, now, settings.ttl))
         held = {shard: epoch for shard, epoch in self._epochs.items() if shard in kept}
@@ -66,6 +71,7 @@ class Ownership:
         foreign = {shard: epoch for shard, epoch in held.items() if preferred_owner(shard, live) != self.name}
         if foreign:
             await self._leases.hand_over(self.name, foreign)
+        self._has_heard = True
         self._epochs = {shard: epoch for shard, epoch in held.items() if shard not in foreign}
         self._trusted_until = asked + settings.ttl - settings.margin
         self._renew_at = asked + settings.renew_every

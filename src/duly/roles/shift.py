@@ -16,11 +16,11 @@ from duly.domain.instants import SECOND
 from duly.domain.restart import should_restart
 from duly.ports.clock import Clock, Entropy
 from duly.ports.handlers import Registry
-from duly.ports.store import Liveness, WorkerAbout
+from duly.ports.store import WorkerAbout
 from duly.ports.transport import Transport
 from duly.ports.work import WorkerStore
 from duly.roles import loop
-from duly.roles.heartbeat import Heartbeat, HeartbeatSettings, HeartbeatThread
+from duly.roles.heartbeat import Beating, Heartbeat, HeartbeatSettings, StartBeating
 from duly.roles.worker import Worker, WorkerSettings
 
 log = logging.getLogger("duly.worker")
@@ -29,8 +29,6 @@ log = logging.getLogger("duly.worker")
 STEPS_OF_PATIENCE = 20
 # Seconds; only how often the waiting is renewed.
 LISTEN_FOR = 60.0
-
-OpenLiveness = Callable[[], Awaitable[tuple[Liveness, Callable[[], Awaitable[None]]]]]
 
 
 class Shift:
@@ -45,7 +43,7 @@ class Shift:
         entropy: Entropy,
         settings: WorkerSettings,
         about: WorkerAbout,
-        open_liveness: OpenLiveness,
+        start_beating: StartBeating,
         *,
         heartbeat: HeartbeatSettings,
         grace: float,
@@ -58,7 +56,7 @@ class Shift:
         self._entropy = entropy
         self._settings = settings
         self._about = about
-        self._open_liveness = open_liveness
+        self._start_beating = start_beating
         self._heartbeat = heartbeat
         self._grace = grace
         self._may_restart = may_restart
@@ -75,8 +73,7 @@ class Shift:
             worker = await self._begin(stop)
             if worker is None:
                 return
-            beating = HeartbeatThread(worker.heartbeat, self._heartbeat.every / SECOND, self._open_liveness, worker.on_news())
-            beating.start()
+            beating = self._start_beating(worker.heartbeat, self._heartbeat.every / SECOND, worker.on_news())
             listening = asyncio.create_task(self._listen(beating), name="duly-cancels")
             try:
                 await self._work(worker, stop, asyncio.Event())
@@ -102,7 +99,7 @@ class Shift:
         left_behind = self._left_behind + worker.left_behind
         return should_restart(left_behind=left_behind, may_restart=self._may_restart, stopping=stop.is_set())
 
-    async def _listen(self, beating: HeartbeatThread) -> None:
+    async def _listen(self, beating: Beating) -> None:
         """A cancel reaches the worker with its next heartbeat; the hint makes that one come at once."""
         while True:
             if await self._transport.wait_cancel(LISTEN_FOR):

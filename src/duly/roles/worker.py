@@ -93,7 +93,8 @@ class Worker:
         self._runners = Runners(settings.slots, heartbeat, clock, entropy, self._logs, self.wake)
         self._held: dict[LeaseId, int] = {}
         self._claim_is_unknown = False
-        self._finishing = 0
+        # What is on its way to the store: it has left the runners, and the store may still say that we hold it.
+        self._reporting: set[ExecutionId] = set()
         self._compared_at = clock.boottime()
         self._routes: list[int] = []
         # Routes whose handler takes several executions in one call, and how many.
@@ -134,7 +135,7 @@ class Worker:
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs, waits to run, or waits to be reported."""
-        return self._runners.is_idle and not self._finishing
+        return self._runners.is_idle and not self._reporting
 
     @property
     def left_behind(self) -> int:
@@ -195,8 +196,8 @@ class Worker:
         return 0 if claimed is None else len(claimed.ids)
 
     async def _adopt(self) -> None:
-        """Run what the store says we hold and we do not know. Nothing is being finished meanwhile but what we know."""
-        before = self._runners.known()
+        """Run what the store says we hold and we do not know. What is being reported meanwhile is known: it must not run twice."""
+        before = self._runners.known() | self._reporting
         for held in await self._ready.held_by(self._id):
             unknown = [nth for nth, id in enumerate(held.ids) if id not in before and id not in self._runners.known()]
             if unknown:
@@ -282,7 +283,7 @@ class Worker:
     async def _finish(self, done: list[Finished], now: Instant) -> None:
         if not done:
             return
-        self._finishing += 1
+        self._reporting = {item.id for item in done}
         try:
             await self._send(done, now)
         except Unavailable:
@@ -291,7 +292,7 @@ class Worker:
             log.exception("a finish of %d attempts failed; they are reported one by one", len(done))
             await self._send_singly(done, now)
         finally:
-            self._finishing -= 1
+            self._reporting = set()
 
     async def _send(self, done: list[Finished], now: Instant) -> None:
         """Report. Whatever happens, nothing is forgotten: an unknown finish is sent again, and counts once."""

@@ -147,7 +147,14 @@ def make_gates(gates: Iterable[Gate], tenant: int) -> Action[None]:
 
 
 def clear_away(quota: int) -> Action[int]:
-    """Gates that nobody uses go, so that keys of long ago cost nothing."""
+    """Gates that nobody uses and nobody will come to go, so that keys of long ago cost nothing.
+
+    Who waits for a time, for a place or at another gate holds nothing yet and needs the gate all the same: nobody would make it again.
+    """
     idle = [as_uuid(row["gate"]) for row in (yield Call("idle_gates", {"quota": quota}))]
+    if idle:
+        # Read after the gates are locked: whoever comes from now on waits for us, and makes them again.
+        awaited = {gate for row in (yield Call("awaited_gates", {"idle": idle})) for gate in as_uuids(row["gates"])}
+        idle = [gate for gate in idle if gate not in awaited]
     yield Many("drop_gate", [{"gate": gate} for gate in idle])
     return len(idle)

@@ -1,0 +1,246 @@
+"""The real SQLite store, in memory, on a simulated machine behind a simulated network.
+
+One connection serves a process for all its seeds. A seed runs inside one transaction that is rolled back in the end, so
+that the next one finds the migrated, empty store again, and every prepared statement is still prepared. What the engine
+would commit is a savepoint that is released.
+
+A call goes to the store, is executed there at one instant, and its answer comes back. In between, anything may be lost:
+the request, the commit, the answer. A caller that hears nothing gets Unavailable at its deadline, and what it asked for may
+still be done after that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from duly.adapters.sql.engine_sqlite import InlineSqliteEngine, SqliteEngine, translate
+from duly.adapters.sql.migrate import upgrade
+from duly.adapters.sql.statements import statements
+from duly.domain.errors import Unavailable
+from duly.domain.instants import Instant
+from duly.verify.recording import install_sqlite
+from tests.simulation.clocks import StoreClock
+from tests.simulation.loop import Node, SimulatedLoop
+
+Work = Callable[[sqlite3.Connection], Any]
+TENANTS = {1: "default", 2: "acme", 3: "zoo"}
+
+
+class Database:
+    """The migrated store of this process, with its recording triggers; `rewind` makes it new."""
+
+    def __init__(self) -> None:
+        self._engine = InlineSqliteEngine()
+        self.connection = self._engine._connection
+        self.now: Callable[[], Instant] = lambda: 0
+        self.actor = ""
+        asyncio.run(upgrade(self._engine))
+        for number, name in TENANTS.items():
+            self.connection.execute("INSERT OR IGNORE INTO tenants (tenant, name) VALUES (?, ?)", (number, name))
+        self.connection.create_function("sim_now", 0, lambda: self.now())
+        self.connection.create_function("sim_actor", 0, lambda: self.actor)
+        install_sqlite(self.connection, now="sim_now()", actor="sim_actor()")
+
+    def begin(self, now: Callable[[], Instant], shards: int) -> None:
+        """A new store, whose clock is this one, with the first so many shards: each costs every dispatcher a look."""
+        self.now = now
+        self.connection.execute("BEGIN")
+        self.connection.execute("DELETE FROM shards WHERE shard >= ?", (shards,))
+
+    def rewind(self) -> None:
+        """Forget everything that was written since `begin`."""
+        self.connection.execute("ROLLBACK")
+
+
+@cache
+def database() -> Database:
+    """Migrating takes longer than a seed, so it is done once."""
+    return Database()
+
+
+@dataclass(slots=True)
+class Wire:
+    """How one node reaches the store at this moment. Chances are per call."""
+
+    latency: float = 0.001
+    drop: float = 0.0
+    loses_requests: bool = False
+    loses_replies: bool = False
+    # Seconds that whatever is sent takes longer; it arrives all the same.
+    clog: float = 0.0
+
+
+@dataclass(slots=True)
+class Server:
+    """The machine that the store runs on."""
+
+    loop: SimulatedLoop
+    node: Node
+    clock: StoreClock
+    database: Database
+    chance: random.Random
+    is_up: bool = True
+    disk: float = 0.0
+    connections: int = 1000
+    # Seconds until a caller gives up.
+    deadline: float = 3.0
+    in_flight: int = 0
+    # Counts up with every restart: an answer from before it never arrives.
+    life: int = 0
+    met: Counter[str] = field(default_factory=Counter)
+
+    def execute(self, actor: str, work: Work, *, commits: bool = True) -> tuple[Any, Exception | None]:
+        """Run it now, in a transaction of its own; without `commits` it is undone, as in a crash before the commit."""
+        connection = self.database.connection
+        self.database.actor = actor
+        connection.execute("SAVEPOINT job")
+        try:
+            result, error = work(connection), None
+        except sqlite3.Error as failed:
+            result, error = None, translate(failed)
+        except Exception as failed:
+            result, error = None, failed
+        if error is not None or not commits:
+            connection.execute("ROLLBACK TO job")
+        connection.execute("RELEASE job")
+        return result, error
+
+    def crash(self) -> None:
+        """Whatever is on its way is lost; what was committed stays."""
+        self.is_up = False
+        self.life += 1
+
+    def restart(self) -> None:
+        """It answers again."""
+        self.is_up = True
+
+
+class NodeEngine(SqliteEngine):
+    """What a node has for an engine: the product's own, but for the way to the database."""
+
+    def __init__(self, server: Server, node: Node, wire: Wire) -> None:
+        self.path = ":memory:"
+        self._statements = statements("sqlite")
+        self._in_memory = True
+        self._server = server
+        self._node = node
+        self.wire = wire
+
+    _writes = _reads = None  # type: ignore[assignment]
+
+    async def _submit(self, where: Any, work: Work) -> Any:
+        return await self._call(work)
+
+    async def store_now(self) -> Instant:
+        now: Instant = await self._call(lambda connection: self._server.clock.now())
+        return now
+
+    async def close(self) -> None:
+        """The connection is not ours."""
+
+    def abandon(self) -> None:
+        """The connection is not ours."""
+
+    async def _call(self, work: Work) -> Any:
+        server, wire = self._server, self.wire
+        loop, draw = server.loop, server.chance.random
+        if loop.is_over:
+            raise asyncio.CancelledError
+        reply: asyncio.Future[Any] = loop.create_future()
+        there = wire.latency * (0.25 + draw())
+        if server.in_flight >= server.connections:
+            server.met["refused for want of a connection"] += 1
+            loop.add_timer(self._node, loop.now + there, _fail, (reply, "too many connections"))
+            return await reply
+        breaks = 0.0
+        if wire.drop and (breaks := draw()) < wire.drop:
+            # Before, during or after the commit; who waits learns of it when the connection breaks.
+            breaks /= wire.drop
+        else:
+            breaks = 1.0
+        if wire.clog:
+            there += wire.clog * draw()
+        server.in_flight += 1
+        call = _Asked(server, self._node, work, reply, wire, breaks)
+        if wire.loses_requests or there + server.disk + wire.clog >= server.deadline:
+            loop.add_timer(self._node, loop.now + server.deadline, _fail, (reply, "no answer in time"))
+        if wire.loses_requests:
+            server.met["request lost"] += 1
+            loop.add_timer(server.node, loop.now + server.deadline, call.leave, ())
+        else:
+            loop.add_timer(server.node, loop.now + there, call.arrive, ())
+        return await reply
+
+
+class _Asked:
+    """One call on its way."""
+
+    __slots__ = ("breaks", "life", "node", "reply", "server", "wire", "work")
+
+    def __init__(self, server: Server, node: Node, work: Work, reply: asyncio.Future[Any], wire: Wire, breaks: float) -> None:
+        self.server = server
+        self.node = node
+        self.work = work
+        self.reply = reply
+        self.wire = wire
+        self.breaks = breaks
+        self.life = server.life
+
+    def leave(self) -> None:
+        self.server.in_flight -= 1
+
+    def arrive(self) -> None:
+        server = self.server
+        self.leave()
+        if not server.is_up or self.life != server.life:
+            self._fail("the store is away")
+        elif self.breaks < 0.34:
+            server.met["connection lost before the commit"] += 1
+            self._fail("connection lost")
+        elif self.breaks < 0.5:
+            server.execute(self.node.name, self.work, commits=False)
+            server.met["connection lost in the commit"] += 1
+            self._fail("connection lost")
+        else:
+            result, error = server.execute(self.node.name, self.work)
+            back = self.wire.latency * (0.25 + server.chance.random()) + server.disk * server.chance.random()
+            if self.wire.clog:
+                back += self.wire.clog * server.chance.random()
+            if self.breaks < 1.0:
+                server.met["commit unknown"] += 1
+                self._fail("connection lost")
+            elif self.wire.loses_replies:
+                server.met["commit unknown"] += 1
+                server.met["reply lost"] += 1
+                server.loop.add_timer(self.node, server.loop.now + server.deadline, _fail, (self.reply, "no answer in time"))
+            else:
+                server.loop.add_timer(server.node, server.loop.now + back, self._answer, (result, error))
+
+    def _answer(self, result: Any, error: Exception | None) -> None:
+        if self.reply.done():
+            self.server.met["answer after the deadline"] += 1
+        elif self.life != self.server.life:
+            self.server.met["commit unknown"] += 1
+            _fail(self.reply, "the store went away")
+        elif error is not None:
+            self.reply.set_exception(error)
+        else:
+            self.reply.set_result(result)
+
+    def _fail(self, why: str) -> None:
+        back = self.wire.latency * (0.25 + self.server.chance.random())
+        self.server.loop.add_timer(self.server.node, self.server.loop.now + back, _fail, (self.reply, why))
+
+
+def _fail(reply: asyncio.Future[Any], why: str) -> None:
+    if not reply.done():
+        with suppress(asyncio.InvalidStateError):
+            reply.set_exception(Unavailable("DULY-E501", f"The simulated store does not answer: {why}."))

@@ -1,0 +1,249 @@
+"""The simulated fleet: nodes with the real roles, put together as `duly.compose` does, and nobody knows the difference."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from duly.adapters.sql.store import store_on
+from duly.domain.errors import Unavailable
+from duly.domain.execution import Finished, LeaseId, WorkerId
+from duly.domain.ids import ExecutionId, execution_text, new_id
+from duly.domain.instants import SECOND, Instant
+from duly.domain.shards import shard_of
+from duly.ports.clock import Entropy
+from duly.ports.store import Store, WorkerAbout
+from duly.roles import loop as roles
+from duly.roles.dispatcher import Dispatcher, DispatcherSettings
+from duly.roles.heartbeat import Beating, Heartbeat, HeartbeatSettings, StartBeating, keep_beating
+from duly.roles.hydrator import Hydrator, HydratorSettings
+from duly.roles.ownership import Ownership, OwnershipSettings
+from duly.roles.shift import Shift
+from duly.roles.sweeper import Sweeper, SweeperSettings
+from duly.roles.timekeeper import Timekeeper
+from duly.roles.worker import WorkerSettings
+from duly.usecases.backfill import Backfills
+from duly.usecases.bulk import Bulk
+from duly.usecases.calendars import Calendars
+from duly.usecases.executions import Executions
+from duly.usecases.jobs import Jobs
+from duly.verify.history import Refusal
+from tests.simulation.clocks import NodeClock, StoreClock
+from tests.simulation.database import NodeEngine, Server, Wire
+from tests.simulation.handlers import Outside, registry_of
+from tests.simulation.hints import Air, ForgetfulIndex, SimulatedTransport
+from tests.simulation.loop import Node, SimulatedLoop
+from tests.simulation.plan import Plan
+
+
+# Seconds between two looks at the store's clock.
+LEARNS = 5.0
+
+
+@dataclass(slots=True)
+class Api:
+    """The use cases of one API process."""
+
+    jobs: Jobs
+    executions: Executions
+    bulk: Bulk
+    backfills: Backfills
+    calendars: Calendars
+
+
+@dataclass(slots=True)
+class Machine:
+    """One process of the fleet while it lives. A restart makes a new one on a new node."""
+
+    name: str
+    kind: str
+    node: Node
+    wire: Wire
+    clock: NodeClock
+    store: Store
+    transport: SimulatedTransport
+    stop: asyncio.Event
+    started_at: float
+    index: ForgetfulIndex | None = None
+    ownership: Ownership | None = None
+    api: Api | None = None
+    life: asyncio.Task[Any] | None = None
+    # Faults that hold it: none may be healed by another's end.
+    is_gone: bool = False
+
+
+@dataclass(slots=True)
+class Fleet:
+    """Everybody, and how to hire them."""
+
+    plan: Plan
+    loop: SimulatedLoop
+    server: Server
+    clock: StoreClock
+    air: Air
+    outside: Outside
+    chance: random.Random
+    machines: dict[str, Machine] = field(default_factory=dict)
+    refusals: list[Refusal] = field(default_factory=list)
+    starts: int = 0
+    clocks: list[NodeClock] = field(default_factory=list)
+
+    def hire(self, name: str, kind: str) -> Machine:
+        """Start a process of that kind: `server` (dispatcher, hydrator, sweeper, API) or `worker`."""
+        self.starts += 1
+        node = self.loop.add_node(name)
+        wire = Wire(latency=self.plan.latency)
+        clock = NodeClock(self.loop, self.clock, self.chance.randrange(1_000_000) * SECOND)
+        self.clocks.append(clock)
+        store = store_on(NodeEngine(self.server, node, wire))
+        transport = SimulatedTransport(self.air, node)
+        machine = Machine(name, kind, node, wire, clock, store, transport, asyncio.Event(), self.loop.now)
+        machine.store = replace(store, outcomes=_Watched(store.outcomes, self, name))  # type: ignore[arg-type]
+        self.machines[name] = machine
+        machine.life = node.spawn(self._live(machine))
+        return machine
+
+    def crash(self, machine: Machine) -> None:
+        """It is gone, with everything it was about to do."""
+        self.loop.crash(machine.node)
+        machine.is_gone = True
+        self.air.bells.pop(machine.node, None)
+
+    def entropy(self, bits: int, /) -> int:
+        """Chance, as the roles and use cases draw it."""
+        return self.chance.getrandbits(bits)
+
+    def _for_few_shards(self, clock: NodeClock) -> Entropy:
+        """Chance for the ids of jobs: drawn again until the job falls on a shard that this store has."""
+        start = 0
+
+        def entropy(bits: int, /) -> int:
+            nonlocal start
+            drawn = self.entropy(bits)
+            if bits == 25:
+                start = drawn
+            while bits == 48 and shard_of(new_id(clock.now(), lambda asked: start if asked == 25 else drawn)) >= self.plan.shards:  # noqa: B023
+                drawn = self.entropy(bits)
+            return drawn
+
+        return entropy
+
+    def _api(self, machine: Machine) -> Api:
+        store, clock, transport = machine.store, machine.clock, machine.transport
+        jobs = Jobs(store.definitions, clock, self._for_few_shards(clock), transport)
+        executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, self.entropy, transport)
+        return Api(
+            jobs,
+            executions,
+            Bulk(store.letters, jobs, executions, store.cancels, clock, self.entropy, transport),
+            Backfills(jobs, executions, store.letters, clock, self.entropy),
+            Calendars(store.calendars, clock, transport),
+        )
+
+    async def _live(self, machine: Machine) -> None:
+        keeper = Timekeeper(machine.clock, machine.store.health, every=LEARNS)
+        # A process that cannot ask the store for the time does not start; whoever supervises it tries again.
+        while True:
+            with contextlib.suppress(Unavailable):
+                await keeper.step(0)
+                break
+            await asyncio.sleep(0.5)
+        tasks = [asyncio.create_task(roles.run(keeper, machine.clock, machine.stop, self.entropy))]
+        if machine.kind == "server":
+            machine.api = self._api(machine)
+            tasks += self._serve(machine)
+        else:
+            tasks.append(asyncio.create_task(self._shift(machine).run(machine.stop)))
+        await asyncio.gather(*tasks)
+
+    def _serve(self, machine: Machine) -> list[asyncio.Task[None]]:
+        store, clock, transport, stop = machine.store, machine.clock, machine.transport, machine.stop
+        ttl = self.plan.leader_ttl
+        settings = OwnershipSettings(ttl=ttl, renew_every=ttl // 3, patience=ttl * 5 // 6, margin=ttl // 6)
+        ownership = machine.ownership = Ownership(f"{machine.name}:{self.starts}", store.leases, clock, settings)
+        index = machine.index = ForgetfulIndex()
+        dispatcher = Dispatcher(ownership, store.schedules, store.definitions, index, transport, clock, DispatcherSettings())
+        hydrator = Hydrator(ownership, store.schedules, index, transport, HydratorSettings())
+        sweeper = Sweeper(store.losses, SweeperSettings(reconcile_every=20 * SECOND))
+
+        async def dispatch() -> None:
+            await roles.run(dispatcher, clock, stop, self.entropy, dispatcher.wait)
+            with contextlib.suppress(Exception):
+                await dispatcher.stop()
+
+        return [
+            asyncio.create_task(dispatch()),
+            asyncio.create_task(roles.run(hydrator, clock, stop, self.entropy, hydrator.wait)),
+            asyncio.create_task(roles.run(sweeper, clock, stop, self.entropy)),
+        ]
+
+    def _shift(self, machine: Machine) -> Shift:
+        registry, plan = registry_of(self.outside), self.plan
+        return Shift(
+            machine.store,
+            machine.transport,
+            registry,
+            machine.clock,
+            self.entropy,
+            WorkerSettings(name=machine.name, slots=plan.slots, poll=plan.poll),
+            WorkerAbout(pool="default", handlers=registry.names(), slots=plan.slots),
+            beat_as_a_task(machine),
+            heartbeat=HeartbeatSettings(ttl=plan.ttl, every=plan.ttl // 3, margin=plan.margin),
+            grace=2.0,
+        )
+
+
+def beat_as_a_task(machine: Machine) -> StartBeating:
+    """The heart as a task of the node: it beats beside the handlers, which never block here."""
+
+    def start(heartbeat: Heartbeat, every: float, on_news: Callable[[], None]) -> Beating:
+        return _BeatingTask(machine, heartbeat, every, on_news)
+
+    return start
+
+
+class _BeatingTask:
+    def __init__(self, machine: Machine, heartbeat: Heartbeat, every: float, on_news: Callable[[], None]) -> None:
+        self._is_stopped = False
+        self._due = asyncio.Event()
+        self._task = asyncio.create_task(keep_beating(heartbeat, every, machine.store.liveness, self._is_due, on_news))
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        self._due.set()
+
+    def beat_now(self) -> None:
+        self._due.set()
+
+    async def _is_due(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._due.wait()
+        self._due.clear()
+        return not self._is_stopped
+
+
+class _Watched:
+    """Where workers report, and who writes down what was refused."""
+
+    def __init__(self, inner: Any, fleet: Fleet, name: str) -> None:
+        self._inner = inner
+        self._fleet = fleet
+        self._name = name
+        self.append_logs = inner.append_logs
+        self.losses = inner.losses
+
+    async def finish(self, worker: WorkerId, finished: list[Finished], closing: list[LeaseId], now: Instant) -> set[ExecutionId]:
+        refused: set[ExecutionId] = await self._inner.finish(worker, finished, closing, now)
+        for item in finished:
+            if item.id in refused:
+                self._fleet.refusals.append(
+                    Refusal(
+                        at=self._fleet.clock.now(), what="finish", actor=self._name, run=execution_text(item.id), fence=int(item.lease)
+                    )
+                )
+        return refused

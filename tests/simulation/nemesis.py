@@ -1,0 +1,187 @@
+"""The nemesis: breaks things at the seed's pace, writes down what and when, and heals everything in the end.
+
+In liveness mode it heals the core alone (one server, one worker, the store): whoever else is left stays broken for good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+
+from duly.domain.instants import SECOND
+from duly.verify.history import Fault
+from tests.simulation.client import Clients
+from tests.simulation.fleet import Fleet, Machine
+from tests.simulation.plan import Plan
+
+# Kinds that last from the first moment to the last.
+ALWAYS = ("drop", "messages")
+# How long nodes may take to learn of a step of the store's clock: a round of the timekeeper.
+LEARNS = 6.0
+
+
+@dataclass(slots=True)
+class Nemesis:
+    """Who breaks things."""
+
+    plan: Plan
+    fleet: Fleet
+    clients: Clients
+    chance: random.Random
+    faults: list[Fault] = field(default_factory=list)
+    core: frozenset[str] = frozenset()
+
+    async def rage(self, until: float) -> None:
+        """Break things until then. Faults overlap."""
+        loop, chance = self.fleet.loop, self.chance
+        for kind in ALWAYS:
+            if kind in self.plan.faults:
+                self._always(kind)
+        kinds = [kind for kind in self.plan.faults if kind not in ALWAYS]
+        while kinds:
+            await asyncio.sleep(chance.expovariate(1 / self.plan.every))
+            if loop.now >= until:
+                break
+            loop.outside.spawn(self._break(chance.choice(kinds), until))
+
+    def heal(self) -> None:
+        """Everything works again; in liveness mode, the core does."""
+        fleet = self.fleet
+        fleet.server.restart()
+        fleet.server.disk, fleet.server.connections = 0.0, 1000
+        fleet.air.loses = fleet.air.repeats = fleet.air.lags = 0.0
+        self.clients.drop = 0.0
+        for machine in list(fleet.machines.values()):
+            if self.plan.mode == "liveness" and machine.name not in self.core:
+                self._break_for_good(machine)
+                continue
+            if machine.is_gone:
+                fleet.hire(machine.name, machine.kind)
+            fleet.loop.resume(machine.node)
+            machine.clock.drift(1.0)
+            wire = machine.wire
+            wire.drop = wire.clog = 0.0
+            wire.loses_requests = wire.loses_replies = False
+        for fault in self.faults:
+            if fault.until is None:
+                fault.until = fleet.clock.now()
+
+    def _always(self, kind: str) -> None:
+        chance, fleet = self.chance, self.fleet
+        if kind == "drop":
+            self.drop = chance.choice((0.005, 0.02, 0.08))
+            self.clients.drop = self.drop
+            for machine in fleet.machines.values():
+                machine.wire.drop = self.drop
+        else:
+            fleet.air.loses, fleet.air.repeats = chance.choice((0.0, 0.2, 1.0)), chance.choice((0.1, 0.5))
+            fleet.air.lags = chance.choice((0.0, 1.0, 4.0))
+        self.faults.append(Fault(kind=kind, since=fleet.clock.now()))
+
+    drop: float = 0.0
+
+    async def _break(self, kind: str, until: float) -> None:
+        fleet, chance = self.fleet, self.chance
+        alive = [machine for machine in fleet.machines.values() if not machine.is_gone]
+        if not alive:
+            return
+        machine = chance.choice(alive)
+        ttl = self.plan.ttl / SECOND
+        fault = Fault(kind=kind, since=fleet.clock.now(), nodes=[machine.name])
+        self.faults.append(fault)
+        lasts = chance.uniform(0.2, 3) * ttl if kind == "pause" else chance.uniform(0.3, 8)
+        match kind:
+            case "crash":
+                fleet.crash(machine)
+                await asyncio.sleep(lasts)
+                self._rehire(machine)
+            case "drain":
+                machine.stop.set()
+                await asyncio.sleep(lasts)
+                if not machine.is_gone:
+                    # It had its time; what is left of it is killed, as a supervisor does.
+                    fleet.crash(machine)
+                self._rehire(machine)
+            case "pause":
+                fleet.loop.pause(machine.node)
+                await asyncio.sleep(lasts)
+                fleet.loop.resume(machine.node)
+            case "cut requests":
+                machine.wire.loses_requests = True
+                await asyncio.sleep(lasts)
+                machine.wire.loses_requests = False
+            case "cut replies":
+                machine.wire.loses_replies = True
+                await asyncio.sleep(lasts)
+                machine.wire.loses_replies = False
+            case "clog":
+                machine.wire.clog = chance.choice((0.1, 1.0, 4.0))
+                await asyncio.sleep(lasts)
+                machine.wire.clog = 0.0
+            case "drift":
+                machine.clock.drift(1 + chance.uniform(-0.05, 0.05))
+                await asyncio.sleep(lasts)
+                machine.clock.drift(1.0)
+            case "forget":
+                if machine.index is not None:
+                    machine.index.forget(chance.choice((0.5, 1.0)))
+            case _:
+                fault.nodes = ["store"]
+                await self._break_store(kind, lasts, fault)
+        if fault.until is None:
+            fault.until = fleet.clock.now()
+
+    async def _break_store(self, kind: str, lasts: float, fault: Fault) -> None:
+        server, chance = self.fleet.server, self.chance
+        match kind:
+            case "store crash":
+                server.crash()
+                await asyncio.sleep(lasts / 2)
+                server.restart()
+            case "failover":
+                # To a copy that has every commit; its machine has a clock of its own.
+                server.crash()
+                await asyncio.sleep(chance.uniform(0.2, 2))
+                self.fleet.clock.step(round(chance.uniform(-0.5, 0.5) * SECOND))
+                server.restart()
+                await asyncio.sleep(LEARNS)
+            case "slow disk":
+                server.disk = chance.choice((0.05, 0.3, 1.0))
+                await asyncio.sleep(lasts)
+                server.disk = 0.0
+            case "connections":
+                server.connections = chance.randint(1, 3)
+                await asyncio.sleep(lasts)
+                server.connections = 1000
+            case "clock step":
+                by = round(chance.choice((-1, 1)) * chance.choice((1, 10, 300, 7200)) * chance.uniform(0.5, 1) * SECOND)
+                fault.about["by"] = by
+                self.fleet.clock.step(by)
+                await asyncio.sleep(LEARNS)
+
+    def _rehire(self, machine: Machine) -> None:
+        """Start it again, unless somebody has, or it is to stay broken."""
+        if self.fleet.machines[machine.name] is machine and machine.is_gone and not self._is_lost(machine):
+            self.fleet.hire(machine.name, machine.kind).wire.drop = self.drop if self.clients.drop else 0.0
+
+    def _is_lost(self, machine: Machine) -> bool:
+        return self.is_quiet and self.plan.mode == "liveness" and machine.name not in self.core
+
+    is_quiet: bool = False
+
+    def _break_for_good(self, machine: Machine) -> None:
+        self.is_quiet = True
+        if machine.is_gone:
+            return
+        match self.chance.randrange(5):
+            case 0:
+                self.fleet.crash(machine)
+            case 1:
+                self.fleet.loop.pause(machine.node)
+            case 2:
+                machine.wire.loses_requests = True
+            case 3:
+                machine.wire.loses_replies = True
+            case _:
+                machine.wire.clog = 2.0
