@@ -1,0 +1,170 @@
+"""Targets and runs over time, one lane for each job, with the faults behind them.
+
+In a lane, upper row: when the job should have run. Lower row: when it did; a thin line before a bar is the time between the target
+and its start. A long run has more of them than pixels: what touches becomes one bar, and a gap in the lower row stays a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from duly.verify.pages.quantities import MINUTE, SECOND, count, duration, many
+from duly.verify.pages.svg import TONES, Figure, Plot, Scale, time_marks
+from duly.verify.report import Band, Lane, Report
+
+SHOWN_LANES: Final = 40
+CLOSE_LANES: Final = 12
+
+_WIDTH = 1080.0
+_LEFT, _RIGHT = 178.0, 928.0
+_ROW, _LANE = 11.0, 19.0
+_NAME = 26
+# A wait shorter than this many pixels says nothing that the bar does not.
+_WAIT = 2.5
+
+
+def chosen(report: Report, limit: int = SHOWN_LANES) -> list[Lane]:
+    """The most interesting lanes first: broken ones, then those with refused runs, then the latest."""
+    accused = {finding.job for finding in report.findings()}
+
+    def interest(lane: Lane) -> tuple[int, int, int, str]:
+        wrong = len(lane.missing) + len(lane.extra) + (lane.job in accused)
+        refused = sum(not accepted for *_, accepted in lane.runs)
+        return -wrong, -refused, -latest(lane), lane.name
+
+    return sorted(report.lanes, key=interest)[:limit]
+
+
+def latest(lane: Lane) -> int:
+    """The longest time between a target and a start."""
+    return max((start - nominal for nominal, start, _, _ in lane.runs), default=0)
+
+
+def tones(bands: Sequence[Band]) -> dict[str, str]:
+    """A tone for each kind of fault, the same in every figure of a page. The first one is kept for the runs."""
+    kinds = sorted({band.kind for band in bands})
+    return {kind: TONES[1 + n % (len(TONES) - 1)] for n, kind in enumerate(kinds)}
+
+
+def overview(report: Report) -> Figure:
+    """The whole run."""
+    return _timeline(report, "overview", "Targets and runs over time", chosen(report), report.started_at, report.ended_at)
+
+
+def close_ups(report: Report, most: int = 3) -> list[tuple[str, Figure]]:
+    """What happened around the first findings, or else around the latest start, with what to say about each; none for a short run."""
+    width = min(2 * MINUTE, (report.ended_at - report.started_at) // 8)
+    if width < 5 * SECOND:
+        return []
+    found: list[tuple[str, Figure]] = []
+    until = report.started_at
+    for at, words in sorted(_moments(report)):
+        if at < until or len(found) == most:
+            continue
+        since = max(report.started_at, min(at - width // 3, report.ended_at - width))
+        until = since + width
+        lanes = [lane for lane in chosen(report, len(report.lanes)) if _is_seen(lane, since, until)][:CLOSE_LANES]
+        found.append((words, _timeline(report, f"close-up-{len(found) + 1}", words, lanes, since, until)))
+    return found
+
+
+def _moments(report: Report) -> list[tuple[int, str]]:
+    first: dict[str, tuple[int, str]] = {}
+    for finding in report.findings():
+        if finding.at is not None and report.started_at <= finding.at <= report.ended_at:
+            first.setdefault(finding.invariant, (finding.at, f"{finding.invariant}: {finding.says}"))
+    if first:
+        return list(first.values())
+    runs = [(start - nominal, nominal, lane.name) for lane in report.lanes for nominal, start, _, _ in lane.runs]
+    if not runs:
+        return []
+    delay, nominal, name = max(runs)
+    return [(nominal, f"The latest start: {name}, {duration(delay)} after its target")]
+
+
+def _is_seen(lane: Lane, since: int, until: int) -> bool:
+    return any(since <= at <= until for at in (*lane.targets, *lane.missing, *lane.extra)) or any(
+        start <= until and (end is None or end >= since) for _, start, end, _ in lane.runs
+    )
+
+
+def _timeline(report: Report, name: str, title: str, lanes: Sequence[Lane], since: int, until: int) -> Figure:
+    bands = [band for band in report.bands if band.since <= until and band.until >= since]
+    kinds = {kind: tone for kind, tone in tones(report.bands).items() if any(band.kind == kind for band in bands)}
+    top = 8 + _ROW * len(kinds) + 22
+    bottom = top + _LANE * max(1, len(lanes)) + 2
+    about = (
+        f"{many(len(lanes), 'job')}, from top to bottom the most interesting first. Per job: targets above, runs below."
+        f" Behind them {many(len(bands), 'fault')} of {many(len(kinds), 'kind')}."
+    )
+    figure = Figure(name, title, about, _WIDTH, bottom + 34)
+    hatch = figure.hatch("loud")
+    x = Scale(low=since, high=max(until, since + 1), start=_LEFT, end=_RIGHT)
+    plot = Plot(x=x, y=Scale(low=0, high=1, start=bottom, end=top))
+    _draw_faults(plot, bands, kinds)
+    plot.x_axis(time_marks(since, until), title="UTC", top=8)
+    plot.text(_RIGHT + 70, top - 7, "targets", anchor="end")
+    plot.text(_RIGHT + 146, top - 7, "latest start", anchor="end")
+    for n, lane in enumerate(lanes):
+        _draw_lane(plot, lane, top + n * _LANE, until, hatch)
+    figure.put(plot)
+    return figure
+
+
+def _draw_faults(plot: Plot, bands: Sequence[Band], kinds: dict[str, str]) -> None:
+    """A row for each kind, which is the legend as well, and its shade behind all lanes."""
+    for n, (kind, tone) in enumerate(kinds.items()):
+        spans = [(band.since, band.until) for band in bands if band.kind == kind]
+        row = 8 + n * _ROW
+        plot.bands(spans, tone=tone, top=row)
+        plot.bars(spans, row + 1, row + _ROW - 2, tone=tone)
+        plot.text(_LEFT - 8, row + 8.5, f"{_shortened(kind)} × {count(len(spans))}", anchor="end", title=kind)
+
+
+def _draw_lane(plot: Plot, lane: Lane, top: float, until: int, hatch: str) -> None:
+    plot.text(_LEFT - 8, top + 12.5, _shortened(lane.name or lane.job), anchor="end", kind="name", title=f"{lane.name} {lane.job}")
+    plot.text(_RIGHT + 70, top + 12.5, count(len(lane.targets)), anchor="end")
+    plot.text(_RIGHT + 146, top + 12.5, duration(latest(lane)) if lane.runs else "none", anchor="end")
+    _draw_marks(plot, lane, top, until, hatch)
+
+
+def _draw_marks(plot: Plot, lane: Lane, top: float, until: int, hatch: str) -> None:
+    x, skipped = plot.x, set(lane.skipped)
+    plot.bars([(at, at) for at in lane.targets if at not in skipped], top + 2, top + 6, tone="ink", gap=0.3)
+    plot.marks(lane.skipped, top + 4, 2, shape="round", tone="quiet")
+    waits = [(nominal, start) for nominal, start, _, _ in lane.runs if x(start) - x(nominal) > _WAIT]
+    plot.bars(waits, top + 11, top + 12, tone="quiet")
+    plot.bars([(start, end) for _, start, end, good in lane.runs if good and end is not None], top + 8, top + 15, tone="c1", gap=0.3)
+    plot.bars([(start, until) for _, start, end, good in lane.runs if good and end is None], top + 10, top + 13, tone="c1")
+    refused = [(start, until if end is None else end) for _, start, end, good in lane.runs if not good]
+    plot.bars(refused, top + 8, top + 15, tone="loud", fill=hatch)
+    plot.ticks([*lane.missing, *lane.extra], top, top + _LANE - 2, tone="loud", width=1.5)
+    plot.marks(lane.missing, top + 4, 3.5, shape="cross", tone="loud")
+    plot.marks(lane.extra, top + 11.5, 3.5, shape="diamond", tone="loud")
+
+
+def legend() -> list[tuple[Figure, str]]:
+    """Each mark of a lane, drawn as in the lanes, and what it says."""
+    samples = {
+        "target": Lane(job="", name="", targets=[4, 12, 20]),
+        "skipped, with its reason": Lane(job="", name="", skipped=[12]),
+        "run": Lane(job="", name="", targets=[3], runs=[(3, 3, 22, True)]),
+        "due, waiting, then run": Lane(job="", name="", targets=[3], runs=[(3, 13, 22, True)]),
+        "run without an end": Lane(job="", name="", targets=[3], runs=[(3, 3, None, True)]),
+        "run whose result was refused": Lane(job="", name="", runs=[(3, 3, 22, False)]),
+        "missing: a target without a run": Lane(job="", name="", missing=[12]),
+        "extra: a run without a target": Lane(job="", name="", extra=[12]),
+    }
+    found = []
+    for n, (words, lane) in enumerate(samples.items()):
+        figure = Figure(f"legend-{n}", words, "a sample", 24, _LANE - 2)
+        plot = Plot(x=Scale(low=0, high=24, start=0, end=24), y=Scale(low=0, high=1, start=_LANE - 2, end=0))
+        _draw_marks(plot, lane, 0, 24, figure.hatch("loud"))
+        figure.put(plot)
+        found.append((figure, words))
+    return found
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _NAME else name[: _NAME - 1] + "…"
