@@ -19,6 +19,10 @@ from duly.verify.fleet import Node, descendants
 from duly.verify.stage import STORE, Stage
 from duly.verify.stores import PostgresStore, SqliteStore, TestedStore, admin_url
 
+# Of the nodes, and of nobody else who may use this server.
+_SESSIONS = """SELECT pid FROM pg_stat_activity
+WHERE datname = current_database() AND application_name ~ '^(api|scheduler|worker)-' ORDER BY pid"""
+
 Break = Callable[[Stage, random.Random, float], Awaitable[None]]
 
 
@@ -47,7 +51,7 @@ async def kill(stage: Stage, chance: random.Random, seconds: float) -> None:
         if node.kind == "worker" and children and chance.random() < 0.3:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(chance.choice(children), signal.SIGKILL)
-            await asyncio.sleep(1)
+            await stage.hold(1)
             return
         node.kill()
         await stage.fleet.until_up(node, starts)
@@ -69,7 +73,7 @@ async def pause(stage: Stage, chance: random.Random, seconds: float) -> None:
     async with stage.broken("pause", [node.name], seconds=round(length, 3), outlastsLease=length > seconds):
         node.signal(signal.SIGSTOP)
         try:
-            await asyncio.sleep(length)
+            await stage.hold(length)
         finally:
             node.signal(signal.SIGCONT)
 
@@ -91,7 +95,7 @@ async def turn_clock(stage: Stage, chance: random.Random, seconds: float) -> Non
         file = node.directory / "clock"
         file.write_text(str(step), encoding="ascii")
         try:
-            await asyncio.sleep(seconds * chance.uniform(1, 4))
+            await stage.hold(seconds * chance.uniform(1, 4))
         finally:
             file.unlink(missing_ok=True)
 
@@ -105,7 +109,7 @@ async def cut(stage: Stage, chance: random.Random, seconds: float) -> None:
     ways = chance.choice((["up", "down"], ["up", "down"], ["up"], ["down"]))
     async with stage.broken("cut", [name.split("/")[0]], link=name, ways=ways), _mended(stage, name):
         await stage.links.set(name, cut=ways)
-        await asyncio.sleep(seconds * chance.uniform(0.3, 3))
+        await stage.hold(seconds * chance.uniform(0.3, 3))
 
 
 async def freeze(stage: Stage, chance: random.Random, seconds: float) -> None:
@@ -113,7 +117,7 @@ async def freeze(stage: Stage, chance: random.Random, seconds: float) -> None:
     name = _any_link(stage, chance)
     async with stage.broken("freeze", [name.split("/")[0]], link=name) as fault:
         fault.about["connections"] = await stage.links.freeze(name)
-        await asyncio.sleep(seconds * chance.uniform(1, 4))
+        await stage.hold(seconds * chance.uniform(1, 4))
         # A real network would have forgotten them after a while, too.
         await stage.links.reset(name)
 
@@ -137,7 +141,7 @@ async def slow_link(stage: Stage, chance: random.Random, seconds: float) -> None
     )
     async with stage.broken("latency", [name.split("/")[0]], link=name, **toxics), _mended(stage, name):
         await stage.links.set(name, **toxics)
-        await asyncio.sleep(seconds * chance.uniform(0.5, 3))
+        await stage.hold(seconds * chance.uniform(0.5, 3))
 
 
 # ---------------------------------------------------------------- PostgreSQL
@@ -149,7 +153,7 @@ async def crash_store(stage: Stage, chance: random.Random, seconds: float) -> No
     assert isinstance(store, PostgresStore)
     async with stage.store_turn, stage.broken("store-crash", ["store"]):
         await store.on_thread(store.duo.crash)
-        await asyncio.sleep(chance.uniform(0, seconds))
+        await stage.hold(chance.uniform(0, seconds))
         await store.on_thread(store.duo.start_again)
 
 
@@ -167,8 +171,7 @@ async def fail_over(stage: Stage, chance: random.Random, seconds: float) -> None
 async def terminate(stage: Stage, chance: random.Random, seconds: float) -> None:
     """`pg_terminate_backend` of some sessions of the nodes."""
     async with stage.broken("terminate", ["store"]) as fault, _admin(stage) as connection:
-        mine = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name ~ '^(api|scheduler|worker)-' ORDER BY pid"
-        pids = [row["pid"] for row in await connection.fetch(mine)]
+        pids = [row["pid"] for row in await connection.fetch(_SESSIONS)]
         hit = chance.sample(pids, min(len(pids), chance.randrange(1, 6)))
         for pid in hit:
             await connection.fetchval("SELECT pg_terminate_backend($1)", pid)
@@ -179,7 +182,7 @@ async def hold_snapshot(stage: Stage, chance: random.Random, seconds: float) -> 
     """A transaction that stays open, so that nothing it might still see can be cleaned up."""
     async with stage.broken("snapshot", ["store"]), _admin(stage) as connection, connection.transaction(isolation="repeatable_read"):
         await connection.fetchval("SELECT count(*) FROM duly.jobs")
-        await asyncio.sleep(seconds * chance.uniform(3, 15))
+        await stage.hold(seconds * chance.uniform(3, 10))
 
 
 async def fill_connections(stage: Stage, chance: random.Random, seconds: float) -> None:
@@ -192,7 +195,7 @@ async def fill_connections(stage: Stage, chance: random.Random, seconds: float) 
                 opened += 1
         fault.about["connections"] = opened
         # With all of them taken, nobody can even renew; and who has a connection goes on.
-        await asyncio.sleep(seconds * chance.uniform(0.3, 1.5))
+        await stage.hold(seconds * chance.uniform(0.3, 1.5))
 
 
 # ---------------------------------------------------------------- SQLite
@@ -207,7 +210,7 @@ async def hog_lock(stage: Stage, chance: random.Random, seconds: float) -> None:
     async with stage.broken("lock", ["store"], seconds=round(length, 3)):
         with contextlib.closing(sqlite3.connect(store.path, timeout=20, isolation_level=None, check_same_thread=False)) as connection:
             await asyncio.to_thread(connection.execute, "BEGIN IMMEDIATE")
-            await asyncio.sleep(length)
+            await stage.hold(length)
             connection.execute("ROLLBACK")
 
 
@@ -219,7 +222,7 @@ async def hold_reader(stage: Stage, chance: random.Random, seconds: float) -> No
         with contextlib.closing(sqlite3.connect(store.path, timeout=20, isolation_level=None)) as connection:
             connection.execute("BEGIN")
             connection.execute("SELECT count(*) FROM jobs").fetchone()
-            await asyncio.sleep(seconds * chance.uniform(2, 8))
+            await stage.hold(seconds * chance.uniform(2, 8))
             connection.execute("ROLLBACK")
 
 
@@ -231,7 +234,7 @@ async def fill_disk(stage: Stage, chance: random.Random, seconds: float) -> None
     async with stage.store_turn, stage.broken("disk-full", ["store"]) as fault:
         try:
             fault.about["bytes"] = await asyncio.to_thread(_fill, str(filler))
-            await asyncio.sleep(seconds * chance.uniform(0.3, 1.5))
+            await stage.hold(seconds * chance.uniform(0.3, 1.5))
         finally:
             filler.unlink(missing_ok=True)
 

@@ -115,6 +115,8 @@ class Fleet:
     def __init__(self, nodes: list[Node]) -> None:
         self.nodes = {node.name: node for node in nodes}
         self._task: asyncio.Task[None] | None = None
+        # Set after every look, and replaced.
+        self._looked = asyncio.Event()
 
     def of(self, kind: str) -> list[Node]:
         """The nodes of one kind."""
@@ -133,12 +135,14 @@ class Fleet:
                 node.notice(now)
                 if node.died_at is not None and not node.is_held and now - node.died_at >= RESTART:
                     node.start()
+            looked, self._looked = self._looked, asyncio.Event()
+            looked.set()
             await asyncio.sleep(_LOOK)
 
     async def until_up(self, node: Node, starts: int) -> None:
         """Wait until it was started more often than that."""
         while node.starts <= starts:
-            await asyncio.sleep(_LOOK)
+            await self._looked.wait()
 
     async def close(self) -> None:
         """End all."""

@@ -50,7 +50,7 @@ def chosen(only: str | None) -> list[Kind]:
 
 def schedule(seed: int, seconds: float, kinds: list[Kind], store: TestedStore, *, gap: float = 2.0) -> Schedule:
     """Draw the faults of a run. `gap` is the mean time between two of them inside a wave."""
-    chance = random.Random(f"{seed}/nemesis")
+    chance = random.Random(f"{seed}/nemesis")  # noqa: S311 a seed is to be repeated
     skipped = {kind.name: reason for kind in kinds if (reason := kind.needs(store)) is not None}
     able = [kind for kind in kinds if kind.name not in skipped]
     strokes: list[Stroke] = []
@@ -60,9 +60,9 @@ def schedule(seed: int, seconds: float, kinds: list[Kind], store: TestedStore, *
     pace = min(1.0, seconds / 300)
     while now < seconds:
         end = min(now + chance.uniform(20, 60) * max(pace, 0.4), seconds)
-        # The first wave has them all, once each if it is long enough: a short run too should meet every kind.
+        # The first wave has them all, the weighty ones first: a short run too should meet every kind.
         drawn = list(able) if first else [kind for kind in able if chance.random() < 0.7] or [chance.choice(able)]
-        due = sorted(able, key=lambda _: chance.random()) if first else []
+        due = sorted(able, key=lambda kind: chance.random() / kind.weight, reverse=True) if first else []
         at = now + chance.expovariate(1 / gap)
         while at < end:
             kind = due.pop() if due else chance.choices(drawn, [one.weight for one in drawn])[0]
@@ -83,26 +83,23 @@ class Nemesis:
         # What went wrong with breaking things: a fault that could not be done is no fault.
         self.failures: list[str] = []
 
-    async def run(self) -> None:
-        """Break things until the schedule is through; returns when everything is mended."""
+    async def run(self, seconds: float) -> None:
+        """Break things for so long; returns when everything is mended."""
         began = time.monotonic()
         for stroke in self._schedule.strokes:
             await asyncio.sleep(max(began + stroke.at - time.monotonic(), 0))
             task = asyncio.create_task(self._strike(stroke))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+        await asyncio.sleep(max(began + seconds - time.monotonic(), 0))
+        self._stage.mend.set()
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def stop(self) -> None:
-        """Break nothing more, and mend what is broken."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
     async def _strike(self, stroke: Stroke) -> None:
         try:
-            await KINDS[stroke.kind].breaks(self._stage, random.Random(stroke.seed), self._lease)
+            chance = random.Random(stroke.seed)  # noqa: S311 a seed is to be repeated
+            await KINDS[stroke.kind].breaks(self._stage, chance, self._lease)
         except Exception as error:
             log.debug("%s failed", stroke.kind, exc_info=True)
             self.failures.append(f"{stroke.kind}: {type(error).__name__}: {error}")

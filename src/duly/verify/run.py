@@ -19,6 +19,7 @@ import shutil
 import socket
 import tempfile
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -32,7 +33,7 @@ from duly.verify.handlers import EFFECTS, REFUSALS
 from duly.verify.history import SECOND, Effect, Event, Final, History, Refusal, Stands, read_lines
 from duly.verify.nemesis import Nemesis, Schedule
 from duly.verify.stage import Size, Stage, put_up
-from duly.verify.stores import TestedStore, tested_store
+from duly.verify.stores import tested_store
 from duly.verify.workload import Plan
 
 PAGE = 200
@@ -75,7 +76,6 @@ class Progress:
     began: float = field(default_factory=time.monotonic)
     left: float = 0.0
     fires: int = 0
-    running: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
@@ -141,8 +141,8 @@ class _Test:
                 await _sleep_until(began + options.calm)
                 self._phase("faults")
                 striker = Nemesis(stage, self._drawn, options.lease)
-                await striker.run()
-                await _sleep_until(began + options.calm + options.faults)
+                await striker.run(options.faults)
+                self._ends = max(self._ends, time.monotonic() + AFTERWARDS + stage.timing.recovery / SECOND)
                 self._phase("settle")
             finally:
                 stop.set()
@@ -223,6 +223,7 @@ class _Test:
                 "owners": _owners(events, stage.fleet.by_pid()),
                 "deaths": {node.name: node.deaths for node in stage.fleet.nodes.values() if node.deaths},
                 "skipped": self._drawn.skipped,
+                "planned": Counter(stroke.kind for stroke in self._drawn.strokes),
                 "failures": failures,
             },
         )
@@ -251,13 +252,12 @@ class _Test:
     async def _watched(self) -> AsyncIterator[None]:
         """Tell where it is, every second."""
 
+        counted = _Starts(self._stage.directory / EFFECTS)
+
         async def keep_telling() -> None:
             while True:
                 self._tell()
-                stats = await self._stage.workload.reader.read("/v1/stats")
-                if stats is not None:
-                    self._progress.fires = sum(stats["executions"].values())
-                    self._progress.running = stats["executions"].get("RUNNING", 0)
+                self._progress.fires = counted.more()
                 await asyncio.sleep(1)
 
         telling = asyncio.create_task(keep_telling())
@@ -267,6 +267,24 @@ class _Test:
             telling.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await telling
+
+
+class _Starts:
+    """How many handlers have started, counted from their log as it grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = self._found = 0
+
+    def more(self) -> int:
+        """All that there are now."""
+        with contextlib.suppress(FileNotFoundError), self._path.open("rb") as file:
+            file.seek(self._read)
+            text = file.read()
+            whole = text.rfind(b"\n") + 1
+            self._read += whole
+            self._found += text[:whole].count(b'"phase":"start"')
+        return self._found
 
 
 def _refusal(line: str, node: str) -> Refusal | None:

@@ -59,6 +59,15 @@ class Stage:
     # One fault of the store at a time.
     store_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    # Set when everything is to be mended now.
+    mend: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def hold(self, seconds: float) -> None:
+        """Leave something broken for so long, or until everything is to be mended."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.mend.wait()
+
     @contextlib.asynccontextmanager
     async def broken(self, kind: str, nodes: list[str], **about: Any) -> AsyncIterator[Fault]:
         """Something is broken inside this block. What happens in it is noted, whether it worked or not."""

@@ -54,6 +54,7 @@ class TestedStore(ABC):
     async def events(self) -> list[Event]:
         """What was recorded."""
 
+    @abstractmethod
     async def close(self) -> None:
         """Let everything go."""
 
@@ -89,7 +90,7 @@ class SqliteStore(TestedStore):
 
     async def close(self) -> None:
         if self.has_own_disk:
-            subprocess.run(["umount", "--lazy", str(self.directory)], capture_output=True, check=False)
+            await asyncio.to_thread(subprocess.run, ["umount", "--lazy", str(self.directory)], capture_output=True, check=False)
 
 
 class PostgresStore(TestedStore):

@@ -86,10 +86,11 @@ class Workload:
     def __init__(self, plan: Plan, ports: Callable[[str], list[int]], key: str) -> None:
         self.plan = plan
         self._threads = ThreadPoolExecutor(plan.clients + 4, thread_name_prefix="verify-client")
-        self.sessions = [
-            Session(Client(f"client-{n}", ports(f"client-{n}"), key, self._threads), random.Random(f"{plan.seed}/{n}"), plan)
-            for n in range(1, plan.clients + 1)
-        ]
+        self.sessions: list[Session] = []
+        for n in range(1, plan.clients + 1):
+            client = Client(f"client-{n}", ports(f"client-{n}"), key, self._threads)
+            chance = random.Random(f"{plan.seed}/{n}")  # noqa: S311 a seed is to be repeated
+            self.sessions.append(Session(client, chance, plan))
         self.reader = Client("reader", ports("client-1"), key, self._threads)
         self._on_demand: dict[str, str] = {}
 
