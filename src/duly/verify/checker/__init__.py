@@ -1,1 +1,48 @@
-"""History → report: every promise, checked from what happened. Imports nothing of Duly but `duly.verify`."""
+"""The checker: a history in, a report out. Pure, and without a line of the product.
+
+Each module judges a family of invariants; `index` has the history looked up, `lives` what each job may have been, `windows`
+what was broken when. What cannot be read is a failure of I0, never a pass, and nothing here raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from duly.verify.checker import attempts, counts, joins, sanity
+from duly.verify.checker.book import Book
+from duly.verify.checker.index import Index
+from duly.verify.checker.lives import lives
+from duly.verify.checker.windows import Windows
+from duly.verify.history import History
+from duly.verify.report import Report
+
+__all__ = ["check"]
+
+
+def check(history: History) -> Report:
+    """Judge a history."""
+    book = Book()
+    report = Report(started_at=history.started_at, ended_at=history.ended_at, verdicts=[], about=history.about)
+    _carefully(book, "the history", _judge, history, book, report)
+    report.verdicts = book.verdicts()
+    return report
+
+
+def _judge(history: History, book: Book, report: Report) -> None:
+    index = Index(history)
+    windows = Windows(history)
+    known = lives(index, windows)
+    _carefully(book, "the sources", sanity.judge, index, book)
+    _carefully(book, "the fires", joins.judge, index, known, windows, book)
+    _carefully(book, "the attempts", attempts.judge, index, known, windows, book)
+    _carefully(book, "the counts", counts.judge, index, book)
+
+
+def _carefully(book: Book, what: str, judge: Callable[..., Any], *args: Any) -> Any:
+    """A history that a judge stumbles over is unreadable: that is a finding, not a crash."""
+    try:
+        return judge(*args)
+    except Exception as error:
+        book.broken("I0", f"{what} cannot be read: {type(error).__name__}: {error}")
+        return None
