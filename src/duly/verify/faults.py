@@ -17,7 +17,7 @@ from typing import Any
 
 from duly.verify.fleet import Node, descendants
 from duly.verify.stage import STORE, Stage
-from duly.verify.stores import PostgresStore, SqliteStore, TestedStore, admin_url
+from duly.verify.stores import PostgresStore, SqliteStore, StoreUnderTest, admin_url
 
 # Of the nodes, and of nobody else who may use this server.
 _SESSIONS = """SELECT pid FROM pg_stat_activity
@@ -36,7 +36,7 @@ class Kind:
     weight: float
     breaks: Break
     says: str
-    needs: Callable[[TestedStore], str | None] = lambda _: None
+    needs: Callable[[StoreUnderTest], str | None] = lambda _: None
 
 
 # ---------------------------------------------------------------- processes
@@ -180,7 +180,8 @@ async def terminate(stage: Stage, chance: random.Random, seconds: float) -> None
 
 async def hold_snapshot(stage: Stage, chance: random.Random, seconds: float) -> None:
     """A transaction that stays open, so that nothing it might still see can be cleaned up."""
-    async with stage.broken("snapshot", ["store"]), _admin(stage) as connection, connection.transaction(isolation="repeatable_read"):
+    async with stage.broken("snapshot", ["store"]), _admin(stage) as connection:
+        await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         await connection.fetchval("SELECT count(*) FROM duly.jobs")
         await stage.hold(seconds * chance.uniform(3, 10))
 
@@ -297,19 +298,19 @@ async def _admin(stage: Stage) -> Any:
         connection.terminate()
 
 
-def _on_postgres(store: TestedStore) -> str | None:
+def _on_postgres(store: StoreUnderTest) -> str | None:
     return None if admin_url(store) is not None else "needs PostgreSQL"
 
 
-def _on_own_server(store: TestedStore) -> str | None:
+def _on_own_server(store: StoreUnderTest) -> str | None:
     return None if isinstance(store, PostgresStore) else "needs a PostgreSQL server that the test may stop"
 
 
-def _on_sqlite(store: TestedStore) -> str | None:
+def _on_sqlite(store: StoreUnderTest) -> str | None:
     return None if isinstance(store, SqliteStore) else "needs SQLite"
 
 
-def _on_own_disk(store: TestedStore) -> str | None:
+def _on_own_disk(store: StoreUnderTest) -> str | None:
     if not isinstance(store, SqliteStore):
         return "needs SQLite"
     return None if store.has_own_disk else "needs a small disk of its own: the right to mount one (root)"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from duly.domain.errors import Invalid
 from duly.verify.faults import KINDS, Kind
 from duly.verify.stage import Stage
-from duly.verify.stores import TestedStore
+from duly.verify.stores import StoreUnderTest
 
 log = logging.getLogger("duly.verify")
 
@@ -48,7 +48,7 @@ def chosen(only: str | None) -> list[Kind]:
     return [KINDS[word] for word in words]
 
 
-def schedule(seed: int, seconds: float, kinds: list[Kind], store: TestedStore, *, gap: float = 2.0) -> Schedule:
+def schedule(seed: int, seconds: float, kinds: list[Kind], store: StoreUnderTest, *, gap: float = 2.0) -> Schedule:
     """Draw the faults of a run. `gap` is the mean time between two of them inside a wave."""
     chance = random.Random(f"{seed}/nemesis")  # noqa: S311 a seed is to be repeated
     skipped = {kind.name: reason for kind in kinds if (reason := kind.needs(store)) is not None}

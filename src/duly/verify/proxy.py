@@ -120,6 +120,9 @@ class Link:
             await asyncio.gather(self._pass(pair, UP, reader, pair.service), self._pass(pair, DOWN, there, writer))
         except (OSError, TimeoutError):
             pair.reset()
+        except asyncio.CancelledError:
+            # The door is closed for good; Python 3.11 makes a noise about a handler that ends cancelled.
+            return
         finally:
             self.pairs.discard(pair)
             for side in (pair.node, pair.service):
@@ -163,14 +166,18 @@ class Doors:
             await link.listen()
             return link.port
         wanted = [self.links[name]] if name else list(self.links.values())
-        simple: dict[str, Callable[[Link], Any]] = {"heal": Link.heal, "freeze": Link.freeze, "reset": Link.reset}
+        if do in ("freeze", "reset"):
+            return sum(link.freeze() if do == "freeze" else link.reset() for link in wanted)
         for link in wanted:
-            if do == "point":
-                link.to = (str(command["to"][0]), int(command["to"][1]))
-            elif do == "set":
-                link.set(**command)
-            else:
-                simple[do](link)
+            match do:
+                case "point":
+                    link.to = (str(command["to"][0]), int(command["to"][1]))
+                case "set":
+                    link.set(**command)
+                case "heal":
+                    link.heal()
+                case _:
+                    raise ValueError(do)
         return len(wanted)
 
     async def close(self) -> None:

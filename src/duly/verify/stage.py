@@ -22,7 +22,7 @@ from duly.verify.handlers import SINK_PORT
 from duly.verify.history import SECOND, Fault, Timing
 from duly.verify.links import Links, SinkProcess
 from duly.verify.postgres import free_port
-from duly.verify.stores import TestedStore
+from duly.verify.stores import StoreUnderTest
 from duly.verify.workload import Plan, Workload
 
 STORE, API = "store", "api"
@@ -49,7 +49,7 @@ class Stage:
     """What is there while a test runs, and what was broken so far."""
 
     directory: Path
-    store: TestedStore
+    store: StoreUnderTest
     links: Links
     sink: SinkProcess
     fleet: Fleet
@@ -88,7 +88,7 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def put_up(directory: Path, store: TestedStore, plan: Plan, size: Size) -> AsyncIterator[Stage]:
+async def put_up(directory: Path, store: StoreUnderTest, plan: Plan, size: Size) -> AsyncIterator[Stage]:
     """Put everything up, and take it down again."""
     key = f"duly_{secrets.token_hex(24)}"
     lease = round(plan.lease * 1000)
@@ -116,7 +116,7 @@ async def put_up(directory: Path, store: TestedStore, plan: Plan, size: Size) ->
         yield stage
 
 
-def timing_of(lease: float, store: TestedStore) -> Timing:
+def timing_of(lease: float, store: StoreUnderTest) -> Timing:
     """The parameters of the fleet, from which the bounds follow."""
     ttl = round(lease * SECOND)
     return Timing(lease_ttl=ttl, heartbeat=ttl // 3, margin=ttl * 2 // 15, store_clock=store.clock)
@@ -125,7 +125,7 @@ def timing_of(lease: float, store: TestedStore) -> Timing:
 class _Makers:
     """Makes the nodes, each with its own links."""
 
-    def __init__(self, directory: Path, store: TestedStore, links: Links, environment: dict[str, str]) -> None:
+    def __init__(self, directory: Path, store: StoreUnderTest, links: Links, environment: dict[str, str]) -> None:
         self._directory = directory / "nodes"
         self._store = store
         self._links = links

@@ -30,7 +30,7 @@ from duly.verify.servers import Duo
 T = TypeVar("T")
 
 
-class TestedStore(ABC):
+class StoreUnderTest(ABC):
     """What every store under test can do."""
 
     name: str
@@ -59,7 +59,7 @@ class TestedStore(ABC):
         """Let everything go."""
 
 
-class SqliteStore(TestedStore):
+class SqliteStore(StoreUnderTest):
     """One file, in a directory of its own: a small disk of its own too, where this machine lets us make one."""
 
     name = "sqlite"
@@ -93,7 +93,7 @@ class SqliteStore(TestedStore):
             await asyncio.to_thread(subprocess.run, ["umount", "--lazy", str(self.directory)], capture_output=True, check=False)
 
 
-class PostgresStore(TestedStore):
+class PostgresStore(StoreUnderTest):
     """A private server with a standby, which may be crashed and failed over."""
 
     name = "postgres"
@@ -135,7 +135,7 @@ class PostgresStore(TestedStore):
         self._thread.shutdown()
 
 
-class NamedStore(TestedStore):
+class NamedStore(StoreUnderTest):
     """An empty PostgreSQL database of the user's. Its server is left alone: nodes and their links are what breaks."""
 
     name = "postgres (yours)"
@@ -162,7 +162,7 @@ class NamedStore(TestedStore):
         await recording.remove_postgres(self.dsn)
 
 
-def tested_store(text: str, directory: Path, *, minutes: float) -> TestedStore:
+def tested_store(text: str, directory: Path, *, minutes: float) -> StoreUnderTest:
     """The store that `--store` names: sqlite, postgres, or a URL."""
     if text == "sqlite":
         # What a run writes, with room to spare: its rows, what is recorded of them, and the journal.
@@ -212,7 +212,7 @@ def _mount(directory: Path, mib: int) -> bool:
     return done.returncode == 0
 
 
-def admin_url(store: TestedStore) -> str | None:
+def admin_url(store: StoreUnderTest) -> str | None:
     """How the nemesis itself reaches a PostgreSQL store; None for SQLite."""
     if isinstance(store, PostgresStore):
         return _through(store.duo.dsn, "nemesis", None)
