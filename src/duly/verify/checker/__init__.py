@@ -9,7 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from duly.verify.checker import attempts, counts, joins, sanity
+from duly.verify.checker import (
+    attempts,
+    catchup,
+    counts,
+    joins,
+    leaders,
+    overlap,
+    pictures,
+    rest,
+    sanity,
+    tenants,
+    timeliness,
+    wishes,
+    workflow,
+)
 from duly.verify.checker.book import Book
 from duly.verify.checker.index import Index
 from duly.verify.checker.lives import lives
@@ -34,9 +48,19 @@ def _judge(history: History, book: Book, report: Report) -> None:
     windows = Windows(history)
     known = lives(index, windows)
     _carefully(book, "the sources", sanity.judge, index, book)
-    _carefully(book, "the fires", joins.judge, index, known, windows, book)
+    joined = _carefully(book, "the fires", joins.judge, index, known, windows, book) or {}
     _carefully(book, "the attempts", attempts.judge, index, known, windows, book)
+    _carefully(book, "the starts", timeliness.judge, index, known, joined, windows, book)
+    _carefully(book, "the overlaps", overlap.judge, index, known, windows, book)
+    caught_up = _carefully(book, "the outages", catchup.judge, index, known, windows, book) or 0
+    _carefully(book, "the wishes", wishes.judge, index, known, windows, book)
+    _carefully(book, "the workflows", workflow.judge, index, book)
+    _carefully(book, "the tenants", tenants.judge, index, book)
+    _carefully(book, "the leaders", leaders.judge, index, windows, book)
+    _carefully(book, "the rest", rest.judge, index, known, windows, book)
     _carefully(book, "the counts", counts.judge, index, book)
+    _carefully(book, "the hints", rest.hints, index, book)
+    _carefully(book, "the pictures", pictures.draw, index, known, joined, windows, book, report, caught_up)
 
 
 def _carefully(book: Book, what: str, judge: Callable[..., Any], *args: Any) -> Any:
