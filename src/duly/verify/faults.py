@@ -67,11 +67,12 @@ async def kill_api(stage: Stage, chance: random.Random, seconds: float) -> None:
 
 
 async def pause(stage: Stage, chance: random.Random, seconds: float) -> None:
-    """SIGSTOP a node with all its processes, then SIGCONT: it does not know that time has passed."""
+    """SIGSTOP a node, then SIGCONT: it does not know that time has passed. Mostly all its processes, else the first alone."""
     node = _any(stage, chance)
     length = seconds * chance.uniform(0.2, 3)
-    async with stage.broken("pause", [node.name], seconds=round(length, 3), outlastsLease=length > seconds):
-        node.signal(signal.SIGSTOP)
+    whole = chance.random() < 0.7
+    async with stage.broken("pause", [node.name], seconds=round(length, 3), outlastsLease=length > seconds, whole=whole):
+        node.signal(signal.SIGSTOP, whole=whole)
         try:
             await stage.hold(length)
         finally:

@@ -22,7 +22,6 @@ import duly
 from duly import config
 
 APP = "duly.verify.handlers:app"
-HANDLERS = ("verify.quick", "verify.thread", "verify.process", "verify.long")
 # How long what has died stays down.
 RESTART = 1.0
 _LOOK = 0.1

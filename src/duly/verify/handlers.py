@@ -47,6 +47,15 @@ def thread(ctx: Context, ms: int = 0, fail: float = 0.0) -> int:
     return ctx.fence
 
 
+@app.job(name="verify.deaf")
+def deaf(ctx: Context, ms: int = 0) -> int:
+    """In a thread, and it never asks whether it should stop: what the fence is for."""
+    _begin(ctx)
+    time.sleep(ms / 1000)
+    _end(ctx, 0.0)
+    return ctx.fence
+
+
 @app.job(name="verify.process", executor="process")
 def process(ctx: Context, ms: int = 0, fail: float = 0.0) -> int:
     """In a child process."""

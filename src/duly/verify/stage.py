@@ -113,6 +113,8 @@ async def put_up(directory: Path, store: StoreUnderTest, plan: Plan, size: Size)
         stage = Stage(directory, store, links, sink, fleet, workload, timing_of(plan.lease, store))
         fleet.start()
         await _until_ready(stage, size)
+        # The dispatchers have met, and share the shards out: that takes a lease of theirs at most.
+        await asyncio.sleep(stage.timing.leader_ttl / SECOND)
         yield stage
 
 

@@ -279,6 +279,7 @@ class Workload:
             ),
             self._job("failing", "verify.thread", {"ms": 20, "fail": 0.3}, intervalSec=2, endAt=end),
             self._job("in-a-process", "verify.process", {"ms": 100}, intervalSec=3, endAt=end),
+            self._job("deaf", "verify.deaf", {"ms": round(self.plan.lease * 1500)}, intervalSec=3, endAt=end),
             {**self._job("long-steps", "verify.long", long, intervalSec=10, endAt=end), "overlap": "skip"},
         ]
 
