@@ -86,7 +86,7 @@ def lane_of(chance: random.Random, n: int, bands: list[Band], until: int) -> tup
     lane = Lane(job=job_id(n), name=f"{name}-{n}", targets=targets)
     calm: list[int] = []
     faulty: list[int] = []
-    hit = [band for band in bands if chance.random() < 0.12]
+    hit = [band for band in bands if band.kind in ("kill", "pause", "cut", "restart", "failover") and chance.random() < 0.12]
     for at in targets:
         fault = next((band for band in hit if band.since <= at <= band.until), None)
         delay = round(chance.lognormvariate(-4.4, 0.7) * SECOND)

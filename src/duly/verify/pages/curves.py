@@ -12,7 +12,7 @@ from duly.verify.pages.quantities import MILLISECOND, SECOND
 from duly.verify.pages.svg import Figure, Mark, Plot, Scale, decade_marks
 from duly.verify.report import Spread
 
-_WIDTH, _HEIGHT = 760.0, 280.0
+_WIDTH, _HEIGHT = 660.0, 270.0
 _SHARES: Final = ("0 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %")
 
 
@@ -22,7 +22,7 @@ def lateness(spreads: dict[str, Spread]) -> Figure | None:
     if not drawn:
         return None
     most = max(spread.most for spread in drawn.values())
-    x = Scale(low=MILLISECOND, high=max(SECOND, 10 ** math.ceil(math.log10(max(most, 1)))), start=70, end=_WIDTH - 70, log=True)
+    x = Scale(low=MILLISECOND, high=max(SECOND, 10 ** math.ceil(math.log10(max(most, 1)))), start=62, end=_WIDTH - 60, log=True)
     nines = math.log10(max(10, *(spread.count for spread in drawn.values())))
     plot = Plot(x=x, y=Scale(low=0, high=nines, start=_HEIGHT - 40, end=24))
     plot.y_axis(_share_marks(nines), title="share of starts that were at most this late")

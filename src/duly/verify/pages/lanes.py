@@ -1,12 +1,13 @@
 """Targets and runs over time, one lane for each job, with the faults behind them.
 
-In a lane, upper row: when the job should have run. Lower row: when it did; a thin line before a bar is the time between the target
-and its start. A long run has more of them than pixels: what touches becomes one bar, and a gap in the lower row stays a gap.
+In a lane, upper row: when the job should have run. Middle row: when it did; a thin line before a bar is the time between the target
+and its start. Lower row: runs whose result was refused. A long run has more of them than pixels: what touches becomes one bar,
+and a gap stays a gap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from duly.verify.pages.quantities import MINUTE, SECOND, count, duration, many
@@ -18,7 +19,7 @@ CLOSE_LANES: Final = 12
 
 _WIDTH = 1080.0
 _LEFT, _RIGHT = 178.0, 928.0
-_ROW, _LANE = 11.0, 19.0
+_ROW, _LANE = 12.5, 19.0
 _NAME = 26
 # A wait shorter than this many pixels says nothing that the bar does not.
 _WAIT = 2.5
@@ -26,14 +27,18 @@ _WAIT = 2.5
 
 def chosen(report: Report, limit: int = SHOWN_LANES) -> list[Lane]:
     """The most interesting lanes first: broken ones, then those with refused runs, then the latest."""
+    return _ranked(report, report.lanes)[:limit]
+
+
+def _ranked(report: Report, lanes: Iterable[Lane], first: str | None = None) -> list[Lane]:
     accused = {finding.job for finding in report.findings()}
 
-    def interest(lane: Lane) -> tuple[int, int, int, str]:
+    def interest(lane: Lane) -> tuple[bool, int, int, int, str]:
         wrong = len(lane.missing) + len(lane.extra) + (lane.job in accused)
         refused = sum(not accepted for *_, accepted in lane.runs)
-        return -wrong, -refused, -latest(lane), lane.name
+        return lane.job != first, -wrong, -refused, -latest(lane), lane.name
 
-    return sorted(report.lanes, key=interest)[:limit]
+    return sorted(lanes, key=interest)
 
 
 def latest(lane: Lane) -> int:
@@ -59,33 +64,50 @@ def close_ups(report: Report, most: int = 3) -> list[tuple[str, Figure]]:
         return []
     found: list[tuple[str, Figure]] = []
     until = report.started_at
-    for at, words in sorted(_moments(report)):
+    for at, job, words in sorted(_moments(report)):
         if at < until or len(found) == most:
             continue
         since = max(report.started_at, min(at - width // 3, report.ended_at - width))
         until = since + width
-        lanes = [lane for lane in chosen(report, len(report.lanes)) if _is_seen(lane, since, until)][:CLOSE_LANES]
+        seen = [
+            lane
+            for lane in (_within(lane, since, until) for lane in report.lanes)
+            if lane.targets or lane.runs or lane.missing or lane.extra
+        ]
+        lanes = _ranked(report, seen, first=job)[:CLOSE_LANES]
         found.append((words, _timeline(report, f"close-up-{len(found) + 1}", words, lanes, since, until)))
     return found
 
 
-def _moments(report: Report) -> list[tuple[int, str]]:
-    first: dict[str, tuple[int, str]] = {}
+def _moments(report: Report) -> list[tuple[int, str, str]]:
+    """When, which job, and what to say about it."""
+    first: dict[str, tuple[int, str, str]] = {}
     for finding in report.findings():
         if finding.at is not None and report.started_at <= finding.at <= report.ended_at:
-            first.setdefault(finding.invariant, (finding.at, f"{finding.invariant}: {finding.says}"))
+            first.setdefault(finding.invariant, (finding.at, finding.job or "", f"{finding.invariant}: {finding.says}"))
     if first:
         return list(first.values())
-    runs = [(start - nominal, nominal, lane.name) for lane in report.lanes for nominal, start, _, _ in lane.runs]
-    if not runs:
+    late = [(start - nominal, nominal, lane.job, lane.name) for lane in report.lanes for nominal, start, _, _ in lane.runs]
+    if not late:
         return []
-    delay, nominal, name = max(runs)
-    return [(nominal, f"The latest start: {name}, {duration(delay)} after its target")]
+    delay, nominal, job, name = max(late)
+    return [(nominal, job, f"The latest start: {name}, {duration(delay)} after its target")]
 
 
-def _is_seen(lane: Lane, since: int, until: int) -> bool:
-    return any(since <= at <= until for at in (*lane.targets, *lane.missing, *lane.extra)) or any(
-        start <= until and (end is None or end >= since) for _, start, end, _ in lane.runs
+def _within(lane: Lane, since: int, until: int) -> Lane:
+    """What there is to see of a lane between two instants."""
+
+    def inside(values: list[int]) -> list[int]:
+        return [value for value in values if since <= value <= until]
+
+    return Lane(
+        job=lane.job,
+        name=lane.name,
+        targets=inside(lane.targets),
+        skipped=inside(lane.skipped),
+        runs=[run for run in lane.runs if min(run[0], run[1]) <= until and (run[2] is None or run[2] >= since)],
+        missing=inside(lane.missing),
+        extra=inside(lane.extra),
     )
 
 
@@ -95,17 +117,17 @@ def _timeline(report: Report, name: str, title: str, lanes: Sequence[Lane], sinc
     top = 8 + _ROW * len(kinds) + 22
     bottom = top + _LANE * max(1, len(lanes)) + 2
     about = (
-        f"{many(len(lanes), 'job')}, from top to bottom the most interesting first. Per job: targets above, runs below."
+        f"{many(len(lanes), 'job')}, from top to bottom the most interesting first. Per job: targets, runs, refused runs."
         f" Behind them {many(len(bands), 'fault')} of {many(len(kinds), 'kind')}."
     )
     figure = Figure(name, title, about, _WIDTH, bottom + 34)
-    hatch = figure.hatch("loud")
+    hatch = figure.hatch("ink")
     x = Scale(low=since, high=max(until, since + 1), start=_LEFT, end=_RIGHT)
     plot = Plot(x=x, y=Scale(low=0, high=1, start=bottom, end=top))
-    _draw_faults(plot, bands, kinds)
     plot.x_axis(time_marks(since, until), title="UTC", top=8)
+    _draw_faults(plot, bands, kinds)
     plot.text(_RIGHT + 70, top - 7, "targets", anchor="end")
-    plot.text(_RIGHT + 146, top - 7, "latest start", anchor="end")
+    plot.text(_RIGHT + 146, top - 7, "max delay", anchor="end")
     for n, lane in enumerate(lanes):
         _draw_lane(plot, lane, top + n * _LANE, until, hatch)
     figure.put(plot)
@@ -118,8 +140,8 @@ def _draw_faults(plot: Plot, bands: Sequence[Band], kinds: dict[str, str]) -> No
         spans = [(band.since, band.until) for band in bands if band.kind == kind]
         row = 8 + n * _ROW
         plot.bands(spans, tone=tone, top=row)
-        plot.bars(spans, row + 1, row + _ROW - 2, tone=tone)
-        plot.text(_LEFT - 8, row + 8.5, f"{_shortened(kind)} × {count(len(spans))}", anchor="end", title=kind)
+        plot.bars(spans, row + 2, row + _ROW - 2.5, tone=tone)
+        plot.text(_LEFT - 8, row + 9.5, f"{_shortened(kind)} × {count(len(spans))}", anchor="end", title=kind)
 
 
 def _draw_lane(plot: Plot, lane: Lane, top: float, until: int, hatch: str) -> None:
@@ -131,17 +153,19 @@ def _draw_lane(plot: Plot, lane: Lane, top: float, until: int, hatch: str) -> No
 
 def _draw_marks(plot: Plot, lane: Lane, top: float, until: int, hatch: str) -> None:
     x, skipped = plot.x, set(lane.skipped)
-    plot.bars([(at, at) for at in lane.targets if at not in skipped], top + 2, top + 6, tone="ink", gap=0.3)
-    plot.marks(lane.skipped, top + 4, 2, shape="round", tone="quiet")
-    waits = [(nominal, start) for nominal, start, _, _ in lane.runs if x(start) - x(nominal) > _WAIT]
-    plot.bars(waits, top + 11, top + 12, tone="quiet")
-    plot.bars([(start, end) for _, start, end, good in lane.runs if good and end is not None], top + 8, top + 15, tone="c1", gap=0.3)
-    plot.bars([(start, until) for _, start, end, good in lane.runs if good and end is None], top + 10, top + 13, tone="c1")
+    plot.bars([(at, at) for at in lane.targets if at not in skipped], top + 2, top + 5.5, tone="quiet", gap=0.3)
+    plot.marks(lane.skipped, top + 4, 2, shape="round", tone="ink")
+    plot.bars(
+        [(nominal, start) for nominal, start, _, _ in lane.runs if x(start) - x(nominal) > _WAIT], top + 9.5, top + 10.5, tone="quiet"
+    )
+    plot.bars([(start, end) for _, start, end, good in lane.runs if good and end is not None], top + 7.5, top + 12.5, tone="c1", gap=0.3)
+    plot.bars([(start, until) for _, start, end, good in lane.runs if good and end is None], top + 9, top + 11, tone="c1")
+    # In a row of their own: that they overlap with the run which took their place is what the fence is for.
     refused = [(start, until if end is None else end) for _, start, end, good in lane.runs if not good]
-    plot.bars(refused, top + 8, top + 15, tone="loud", fill=hatch)
-    plot.ticks([*lane.missing, *lane.extra], top, top + _LANE - 2, tone="loud", width=1.5)
+    plot.bars(refused, top + 13.5, top + 17, tone="ink", fill=hatch)
+    plot.ticks([*lane.missing, *lane.extra], top, top + _LANE - 1, tone="loud", width=1.5)
     plot.marks(lane.missing, top + 4, 3.5, shape="cross", tone="loud")
-    plot.marks(lane.extra, top + 11.5, 3.5, shape="diamond", tone="loud")
+    plot.marks(lane.extra, top + 10, 3.5, shape="diamond", tone="loud")
 
 
 def legend() -> list[tuple[Figure, str]]:
@@ -160,7 +184,7 @@ def legend() -> list[tuple[Figure, str]]:
     for n, (words, lane) in enumerate(samples.items()):
         figure = Figure(f"legend-{n}", words, "a sample", 24, _LANE - 2)
         plot = Plot(x=Scale(low=0, high=24, start=0, end=24), y=Scale(low=0, high=1, start=_LANE - 2, end=0))
-        _draw_marks(plot, lane, 0, 24, figure.hatch("loud"))
+        _draw_marks(plot, lane, 0, 24, figure.hatch("ink"))
         figure.put(plot)
         found.append((figure, words))
     return found

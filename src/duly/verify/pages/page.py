@@ -11,7 +11,7 @@ from duly.verify.pages.curves import lateness
 from duly.verify.pages.lanes import chosen, close_ups, legend, overview
 from duly.verify.pages.markup import Markup, element, joined
 from duly.verify.pages.quantities import count, duration, instant, many
-from duly.verify.pages.standing import figures, headline, overall, standing
+from duly.verify.pages.standing import Number, headline, numbers, overall, standing
 from duly.verify.pages.svg import PALETTE, STYLE, Figure
 from duly.verify.pages.words import SHOWN_FINDINGS, events
 from duly.verify.report import Band, Finding, Report, Spread, Status, Verdict
@@ -39,7 +39,7 @@ def render(report: Report) -> str:
         element("style", Markup(css)),
     )
     main = element(
-        "main", _top(report, title), _invariants(report), _timelines(report), _lateness(report), _recovery(report), _faults(report),
+        "main", _top(report, title), _invariants(report), _timelines(report), _lateness(report), _faults(report),
         _reached(report), _about(report),
     )  # fmt: skip
     return "<!doctype html>\n" + element("html", head, element("body", main), lang="en") + "\n"
@@ -52,9 +52,14 @@ def _top(report: Report, title: str) -> Markup:
     when = f"{instant(report.started_at)} to {instant(report.ended_at)}, {duration(report.ended_at - report.started_at)}"
     volume = [f"{count(report.counts[key])} {key}" for key in ("jobs", "targets", "fires", "runs", "attempts") if key in report.counts]
     faults = f"{many(sum(report.faults.values()), 'fault')} of {many(len(report.faults), 'kind')}"
+    spread = report.recovery
+    recovery = [
+        Number(f"recovery {name}", duration(value) if spread.count else "none measured")
+        for name, value in (("p50", spread.p50), ("p99", spread.p99))
+    ]
     cells = [
-        element("div", element("dt", figure.name), element("dd", figure.value, class_=_figure_class(figure.value, figure.wrong)))
-        for figure in figures(report)
+        element("div", element("dt", number.name), element("dd", number.value, class_=_number_class(number)))
+        for number in [*numbers(report), *recovery]
     ]
     return joined(
         element(
@@ -68,8 +73,8 @@ def _top(report: Report, title: str) -> Markup:
     )
 
 
-def _figure_class(value: str, wrong: bool) -> str | None:
-    return "wrong" if wrong else None if value[0].isdigit() else "none"
+def _number_class(number: Number) -> str | None:
+    return "wrong" if number.wrong else None if number.value[0].isdigit() else "none"
 
 
 def _word(status: Status) -> str:
@@ -86,7 +91,7 @@ def _invariants(report: Report) -> Markup:
         "Invariants",
         "What Duly promises, each checked from the history of this run. Judged is how many things were looked at; "
         "where there was nothing to look at, nothing was judged.",
-        _table("Every invariant and how it stands", [("", False), ("promise", False), ("status", False), ("judged", True)], rows)
+        _table("Every invariant and how it stands", [("", False), ("status", False), ("promise", False), ("judged", True)], rows)
         if rows
         else element("p", "No invariant was looked at."),
     )
@@ -98,8 +103,8 @@ def _verdict_rows(verdict: Verdict) -> Iterable[Markup]:
     yield element(
         "tr",
         element("th", verdict.invariant, scope="row"),
-        element("td", title),
         element("td", element("span", _SIGNS[status], aria_hidden="true"), f" {status}", class_="status"),
+        element("td", title),
         element("td", count(verdict.judged), class_="number"),
         class_=_word(status),
     )
@@ -110,21 +115,19 @@ def _verdict_rows(verdict: Verdict) -> Iterable[Markup]:
 def _findings(found: Sequence[Finding]) -> Markup:
     entries = [_finding(finding) for finding in found[:SHOWN_FINDINGS]]
     if len(found) > SHOWN_FINDINGS:
-        entries.append(element("li", f"and {count(len(found) - SHOWN_FINDINGS)} more; the JSON report has them all"))
+        entries.append(element("li", element("code"), f"and {count(len(found) - SHOWN_FINDINGS)} more; the JSON report has them all"))
     if not entries:
-        entries.append(element("li", "It gave no findings."))
+        entries.append(element("li", element("code"), "It gave no findings."))
     return element("ol", *entries, class_="findings")
 
 
 def _finding(finding: Finding) -> Markup:
-    places = [
-        element("code", instant(finding.at)) if finding.at is not None else None,
-        element("code", finding.run) if finding.run else None,
-        element("code", finding.job) if finding.job else None,
-        events(finding),
-    ]
-    shown = [[" · ", place] if n else place for n, place in enumerate(place for place in places if place)]
-    return element("li", finding.says, element("br") if shown else None, element("span", shown) if shown else None)
+    places = [element("code", place) for place in (finding.run, finding.job) if place]
+    where = [[" ", place] for place in (*places, events(finding)) if place]
+    at = instant(finding.at) if finding.at is not None else ""
+    return element(
+        "li", element("code", at), element("div", element("div", finding.says), element("div", where, class_="soft") if where else None)
+    )
 
 
 # ------------------------------------------------------------ the figures
@@ -154,28 +157,18 @@ def _legend() -> Markup:
 
 def _lateness(report: Report) -> Markup:
     figure = lateness(report.delays)
-    rows = [_spread_row(name, spread) for name, spread in report.delays.items()]
+    rows = [_row(name, _spread_cells(spread)) for name, spread in report.delays.items()]
+    heads = [("", False), ("starts", True), ("p50", True), ("p99", True), ("max", True)]
     return _section(
         "lateness",
         "Lateness",
         "How long after its target a run started: calm is outside of all faults and their healing, faulty is inside.",
-        _framed(figure) if figure else None,
-        _spread_table("Start minus target", "starts", rows) if rows else element("p", "No start was measured."),
-    )
-
-
-def _recovery(report: Report) -> Markup:
-    rows = [_spread_row(kind, spread) for kind, spread in sorted(report.recoveries.items())]
-    if report.recovery.count:
-        rows.append(_spread_row("all kinds", report.recovery))
-    bound = f" The bound is {duration(report.recovery_bound)}." if report.recovery_bound else ""
-    return _section(
-        "recovery",
-        "Recovery",
-        f"After a fault healed, how long until what it had held up was started.{bound}",
-        _spread_table("Healing to start, by the kind of the fault that healed last", "starts", rows)
-        if rows
-        else element("p", "No recovery was measured."),
+        element(
+            "div",
+            _framed(figure) if figure else None,
+            _table("Start minus target", heads, rows, narrow=True) if rows else element("p", "No start was measured."),
+            class_="beside",
+        ),
     )
 
 
@@ -191,19 +184,33 @@ def _faults(report: Report) -> Markup:
     by_kind: dict[str, list[Band]] = {}
     for band in report.bands:
         by_kind.setdefault(band.kind, []).append(band)
-    rows = []
-    for kind in sorted(report.faults.keys() | by_kind.keys()):
-        lasted = [band.until - band.since for band in by_kind.get(kind, [])]
-        nodes = {node for band in by_kind.get(kind, []) for node in band.nodes}
-        cells = [count(report.faults.get(kind, len(lasted))), *([duration(sum(lasted)), duration(max(lasted))] if lasted else ["–", "–"])]
-        rows.append(_row(kind, [*cells, count(len(nodes)) if nodes else "–"]))
-    heads = [("kind", False), ("times", True), ("in all", True), ("longest", True), ("nodes hit", True)]
+    rows = [
+        _fault_row(kind, report.faults.get(kind), by_kind.get(kind, []), report.recoveries.get(kind, Spread())) for kind in _kinds(report)
+    ]
+    if rows:
+        rows.append(_fault_row("all kinds", sum(report.faults.values()), report.bands, report.recovery))
+    heads = ["times", "in all", "longest", "nodes hit", "starts held up", "recovery p50", "p99", "max"]
+    bound = f" The bound is {duration(report.recovery_bound)}." if report.recovery_bound else ""
     return _section(
         "faults",
-        "Faults",
-        "What was broken on purpose. Faults of different kinds overlap.",
-        _table("Faults by kind", heads, rows, narrow=True) if rows else element("p", "Nothing was broken in this run."),
+        "Faults and recovery",
+        "What was broken on purpose; faults of different kinds overlap. Recovery is the time from the healing of a fault "
+        f"until what it had held up was started, counted for the fault that healed last.{bound}",
+        _table("Faults by kind", [("kind", False), *((head, True) for head in heads)], rows, narrow=True)
+        if rows
+        else element("p", "Nothing was broken in this run."),
     )
+
+
+def _kinds(report: Report) -> list[str]:
+    return sorted({*report.faults, *report.recoveries, *(band.kind for band in report.bands)})
+
+
+def _fault_row(kind: str, times: int | None, bands: Sequence[Band], recovery: Spread) -> Markup:
+    lasted = [band.until - band.since for band in bands]
+    nodes = {node for band in bands for node in band.nodes}
+    cells = [count(len(bands) if times is None else times), *([duration(sum(lasted)), duration(max(lasted))] if lasted else ["–", "–"])]
+    return _row(kind, [*cells, count(len(nodes)) if nodes else "–", *_spread_cells(recovery)])
 
 
 def _reached(report: Report) -> Markup:
@@ -235,16 +242,15 @@ def _about(report: Report) -> Markup:
 
 
 def _said(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, dict) and all(isinstance(entry, str | int | float) for entry in value.values()):
+        text = ", ".join(f"{key} {entry}" for key, entry in value.items())
+    else:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _ABOUT_LENGTH else f"{text[:_ABOUT_LENGTH]} … ({count(len(text))} characters; the JSON report has them all)"
 
 
-def _spread_table(caption: str, what: str, rows: list[Markup]) -> Markup:
-    return _table(caption, [("", False), (what, True), ("p50", True), ("p99", True), ("max", True)], rows, narrow=True)
-
-
-def _spread_row(name: str, spread: Spread) -> Markup:
-    return _row(name, [count(spread.count), *(duration(value) if spread.count else "–" for value in (spread.p50, spread.p99, spread.most))])
+def _spread_cells(spread: Spread) -> list[str]:
+    return [count(spread.count), *(duration(value) if spread.count else "–" for value in (spread.p50, spread.p99, spread.most))]
 
 
 def _row(name: str, cells: Sequence[str]) -> Markup:
@@ -259,7 +265,7 @@ def _table(caption: str, heads: Sequence[tuple[str, bool]], rows: Sequence[Marku
         element("caption", caption),
         element("thead", element("tr", *cells)),
         element("tbody", *rows),
-        class_="narrow" if narrow else None,
+        class_="narrow" if narrow else "wide",
     )
     return element("div", table, class_="scroll")
 

@@ -21,7 +21,7 @@ def many(number: int, one: str, more: str | None = None) -> str:
 
 
 def duration(micros: int) -> str:
-    """Three figures and a unit: 0 ms, 4.12 s, 12.4 s, 2 min 5 s, 1 h 12 min."""
+    """Three figures and a unit: 0 ms, 4.12 s, 12.4 s, 30 s, 2 min 5 s, 1 h 12 min."""
     if micros < 0:
         return "-" + duration(-micros)
     if micros < MILLISECOND:
@@ -57,6 +57,8 @@ def moment(micros: int) -> datetime | None:
 
 
 def _places(micros: int, unit: int) -> int:
+    if micros % unit == 0:
+        return 0
     value = micros / unit
     return 2 if value < 10 else 1 if value < 100 else 0
 

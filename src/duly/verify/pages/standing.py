@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from duly.verify.pages.quantities import count, duration, many
+from duly.verify.pages.quantities import count, many
 from duly.verify.report import Report, Status, Verdict
 
 # What counts that everything was read rightly; it is not one of the promises.
@@ -18,7 +18,7 @@ REFUSED = {"staleRefused": "stale writes refused", "zombies": "zombies refused"}
 
 
 @dataclass(frozen=True)
-class Figure:
+class Number:
     """One number with its name. `wrong`: it should be zero and is not."""
 
     name: str
@@ -55,19 +55,16 @@ def headline(report: Report) -> str:
             if not broken:
                 wrong = [f"{name} {count(report.counts[key])}" for key, name in MUST_BE_ZERO.items() if report.counts.get(key)]
                 return f"BROKEN: {', '.join(wrong)}, though no invariant says so"
-            return "BROKEN: " + "; ".join(
-                f"{verdict.invariant} {verdict.title} ({many(len(verdict.findings), 'finding')})" for verdict in broken
-            )
+            if len(broken) == 1:
+                return f"BROKEN: {broken[0].invariant} {broken[0].title}"
+            names = [verdict.invariant for verdict in broken]
+            return f"BROKEN: {', '.join(names[:-1])} and {names[-1]}; {judged} of {many(len(promises), 'invariant')} judged"
 
 
-def figures(report: Report) -> list[Figure]:
+def numbers(report: Report) -> list[Number]:
     """What everybody asks first."""
     found = [_counted(report, key, name, zero=True) for key, name in MUST_BE_ZERO.items()]
-    found += [_counted(report, key, name, zero=False) for key, name in REFUSED.items()]
-    spread = report.recovery
-    found.append(Figure("recovery p50", duration(spread.p50) if spread.count else "none measured"))
-    found.append(Figure("recovery p99", duration(spread.p99) if spread.count else "none measured"))
-    return found
+    return found + [_counted(report, key, name, zero=False) for key, name in REFUSED.items()]
 
 
 def unjudged(report: Report) -> list[Verdict]:
@@ -75,9 +72,9 @@ def unjudged(report: Report) -> list[Verdict]:
     return [verdict for verdict in report.verdicts if standing(verdict) == "not judged"]
 
 
-def _counted(report: Report, key: str, name: str, *, zero: bool) -> Figure:
+def _counted(report: Report, key: str, name: str, *, zero: bool) -> Number:
     number = report.counts.get(key)
-    return Figure(name, "not counted" if number is None else count(number), wrong=zero and bool(number))
+    return Number(name, "not counted" if number is None else count(number), wrong=zero and bool(number))
 
 
 def _promises(report: Report) -> list[Verdict]:

@@ -71,7 +71,7 @@ STYLE: Final = "".join([
     "svg .bar{fill:var(--tone)}",
     "svg .tick{fill:none;stroke:var(--tone)}",
     "svg .hollow{fill:none;stroke:var(--tone)}",
-    "svg .band{fill:var(--tone);fill-opacity:.13}",
+    "svg .band{fill:var(--tone);fill-opacity:.1}",
     "svg .swatch{fill:var(--tone)}",
     "svg text.label{fill:var(--tone);font-weight:600}",
 ])  # fmt: skip

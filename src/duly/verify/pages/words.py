@@ -6,7 +6,7 @@ import textwrap
 
 from duly.verify.pages.markup import visible
 from duly.verify.pages.quantities import count, duration, instant, many
-from duly.verify.pages.standing import figures, headline, standing, unjudged
+from duly.verify.pages.standing import headline, numbers, standing, unjudged
 from duly.verify.report import Finding, Report, Spread
 
 SHOWN_FINDINGS = 20
@@ -15,11 +15,13 @@ _WIDTH = 120
 
 def words(report: Report) -> list[str]:
     """The verdict, the counts, what broke with the ids to look up, and what was not judged; lines without their ends."""
-    return [_one_line(line) for line in [headline(report) + ".", *_figures(report), *_broken(report), *_rest(report)]]
+    return [_one_line(line) for line in [headline(report) + ".", *_counted(report), *_broken(report), *_rest(report)]]
 
 
-def _figures(report: Report) -> list[str]:
-    plain = " · ".join(f"{figure.name} {figure.value}" for figure in figures(report))
+def _counted(report: Report) -> list[str]:
+    spread = report.recovery
+    recovery = f"recovery p50 {duration(spread.p50)}, p99 {duration(spread.p99)}" if spread.count else "no recovery measured"
+    plain = " · ".join([*(f"{number.name} {number.value}" for number in numbers(report)), recovery])
     volume = ", ".join(
         f"{name} {count(report.counts[name])}" for name in ("jobs", "targets", "fires", "runs", "attempts") if name in report.counts
     )
