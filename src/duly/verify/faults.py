@@ -16,8 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from duly.verify.fleet import Node, descendants
-from duly.verify.stage import STORE, Stage
+from duly.verify.history import SECOND
+from duly.verify.stage import SLOWEST, STORE, Stage
 from duly.verify.stores import PostgresStore, SqliteStore, StoreUnderTest, admin_url
+
+NEEDS_POSTGRES, NEEDS_SQLITE = "needs PostgreSQL", "needs SQLite"
 
 # Of the nodes, and of nobody else who may use this server.
 _SESSIONS = """SELECT pid FROM pg_stat_activity
@@ -69,9 +72,11 @@ async def kill_api(stage: Stage, chance: random.Random, seconds: float) -> None:
 async def pause(stage: Stage, chance: random.Random, seconds: float) -> None:
     """SIGSTOP a node, then SIGCONT: it does not know that time has passed. Mostly all its processes, else the first alone."""
     node = _any(stage, chance)
-    length = seconds * chance.uniform(0.2, 3)
+    # A dispatcher's lease is longer than a worker's.
+    lease = stage.timing.leader_ttl / SECOND if node.kind == "scheduler" else seconds
+    length = lease * chance.uniform(0.2, 3 if node.kind != "scheduler" else 2)
     whole = chance.random() < 0.7
-    async with stage.broken("pause", [node.name], seconds=round(length, 3), outlastsLease=length > seconds, whole=whole):
+    async with stage.broken("pause", [node.name], seconds=round(length, 3), outlastsLease=length > lease, whole=whole):
         node.signal(signal.SIGSTOP, whole=whole)
         try:
             await stage.hold(length)
@@ -92,7 +97,7 @@ async def turn_clock(stage: Stage, chance: random.Random, seconds: float) -> Non
     """The wall clock of a node jumps, by a second or by two hours, and back."""
     node = _any(stage, chance)
     step = chance.choice((-1, 1)) * chance.choice((1, 30, 600, 7200)) * chance.uniform(0.5, 1)
-    async with stage.broken("clock", [node.name], step=round(step, 3)):
+    async with stage.broken("clock", [node.name], harmless=True, step=round(step, 3)):
         file = node.directory / "clock"
         file.write_text(str(step), encoding="ascii")
         try:
@@ -135,8 +140,8 @@ async def slow_link(stage: Stage, chance: random.Random, seconds: float) -> None
     name = _any_link(stage, chance)
     toxics: dict[str, Any] = chance.choice(
         (
-            {"latency": chance.uniform(0.05, 0.5)},
-            {"latency": chance.uniform(0.02, 0.2), "slow_close": 1.0},
+            {"latency": chance.uniform(0.05, SLOWEST)},
+            {"latency": chance.uniform(0.02, SLOWEST / 2), "slow_close": 1.0},
             {"limit_data": chance.randrange(500, 20_000)},
         )
     )
@@ -181,7 +186,7 @@ async def terminate(stage: Stage, chance: random.Random, seconds: float) -> None
 
 async def hold_snapshot(stage: Stage, chance: random.Random, seconds: float) -> None:
     """A transaction that stays open, so that nothing it might still see can be cleaned up."""
-    async with stage.broken("snapshot", ["store"]), _admin(stage) as connection:
+    async with stage.broken("snapshot", ["store"], harmless=True), _admin(stage) as connection:
         await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         await connection.fetchval("SELECT count(*) FROM duly.jobs")
         await stage.hold(seconds * chance.uniform(3, 10))
@@ -220,7 +225,7 @@ async def hold_reader(stage: Stage, chance: random.Random, seconds: float) -> No
     """A reader that stays, so that the journal cannot be taken back into the file."""
     store = stage.store
     assert isinstance(store, SqliteStore)
-    async with stage.broken("reader", ["store"]):
+    async with stage.broken("reader", ["store"], harmless=True):
         with contextlib.closing(sqlite3.connect(store.path, timeout=20, isolation_level=None)) as connection:
             connection.execute("BEGIN")
             connection.execute("SELECT count(*) FROM jobs").fetchone()
@@ -300,20 +305,20 @@ async def _admin(stage: Stage) -> Any:
 
 
 def _on_postgres(store: StoreUnderTest) -> str | None:
-    return None if admin_url(store) is not None else "needs PostgreSQL"
+    return NEEDS_POSTGRES if admin_url(store) is None else None
 
 
 def _on_own_server(store: StoreUnderTest) -> str | None:
-    return None if isinstance(store, PostgresStore) else "needs a PostgreSQL server that the test may stop"
+    return _on_postgres(store) or (None if isinstance(store, PostgresStore) else "needs a server that the test may stop")
 
 
 def _on_sqlite(store: StoreUnderTest) -> str | None:
-    return None if isinstance(store, SqliteStore) else "needs SQLite"
+    return None if isinstance(store, SqliteStore) else NEEDS_SQLITE
 
 
 def _on_own_disk(store: StoreUnderTest) -> str | None:
     if not isinstance(store, SqliteStore):
-        return "needs SQLite"
+        return NEEDS_SQLITE
     return None if store.has_own_disk else "needs a small disk of its own: the right to mount one (root)"
 
 

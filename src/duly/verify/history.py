@@ -117,7 +117,10 @@ class Refusal(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Fault(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Something was broken, here, from then to then. `until` is None while it lasts: a history with an open fault cannot be judged."""
+    """Something was broken, here, from then to then. `until` is None while it lasts: a history with an open fault cannot be judged.
+
+    One whose `about` says `harmless` may delay nothing, so it excuses nothing.
+    """
 
     kind: str
     since: int
@@ -158,6 +161,8 @@ class Timing(msgspec.Struct, kw_only=True, frozen=True):
     forgiveness: int = SECOND
     # How exact the store's clock is: SQLite counts milliseconds.
     store_clock: int = 0
+    # How far a node's clock may be behind the store's, which it asks over its link: by a round trip, and never ahead.
+    clock_lag: int = 0
 
     @property
     def recovery(self) -> int:

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 
 from duly.domain.errors import Invalid
-from duly.verify.faults import KINDS, Kind
+from duly.verify.faults import KINDS, NEEDS_POSTGRES, NEEDS_SQLITE, Kind
 from duly.verify.stage import Stage
 from duly.verify.stores import StoreUnderTest
 
@@ -37,10 +37,10 @@ class Schedule:
     skipped: dict[str, str]
 
 
-def chosen(only: str | None) -> list[Kind]:
-    """The kinds that `--only` names; all without it. Raises Invalid for one that there is not."""
+def chosen(only: str | None, store: StoreUnderTest) -> list[Kind]:
+    """The kinds that `--only` names; without it, all that are meant for a store of this kind. Raises Invalid for one that there is not."""
     if only is None:
-        return list(KINDS.values())
+        return [kind for kind in KINDS.values() if kind.needs(store) not in (NEEDS_POSTGRES, NEEDS_SQLITE)]
     words = [word.strip() for word in only.split(",") if word.strip()]
     for word in words:
         if word not in KINDS:
@@ -48,7 +48,7 @@ def chosen(only: str | None) -> list[Kind]:
     return [KINDS[word] for word in words]
 
 
-def schedule(seed: int, seconds: float, kinds: list[Kind], store: StoreUnderTest, *, gap: float = 2.0) -> Schedule:
+def schedule(seed: int, seconds: float, kinds: list[Kind], store: StoreUnderTest, *, gap: float = 1.5) -> Schedule:
     """Draw the faults of a run. `gap` is the mean time between two of them inside a wave."""
     chance = random.Random(f"{seed}/nemesis")  # noqa: S311 a seed is to be repeated
     skipped = {kind.name: reason for kind in kinds if (reason := kind.needs(store)) is not None}

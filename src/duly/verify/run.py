@@ -54,7 +54,7 @@ class Options:
     rate: float = 1.0
     ticks: int = 8
     lease: float = 2.0
-    gap: float = 2.0
+    gap: float = 1.5
     size: Size = field(default_factory=Size)
 
     @property
@@ -90,7 +90,7 @@ async def record(options: Options, watch: Watch) -> History:
     keep = False
     try:
         store = tested_store(options.store, directory, minutes=options.minutes)
-        kinds = nemesis.chosen(options.only)
+        kinds = nemesis.chosen(options.only, store)
         recovery = options.lease + 15
         plan = Plan(
             seed=options.seed,

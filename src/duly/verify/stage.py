@@ -26,6 +26,8 @@ from duly.verify.stores import StoreUnderTest
 from duly.verify.workload import Plan, Workload
 
 STORE, API = "store", "api"
+# How late a piece may come on a slow link, in seconds, on the average.
+SLOWEST = 0.3
 _START_TIMEOUT = 120.0
 
 
@@ -121,7 +123,9 @@ async def put_up(directory: Path, store: StoreUnderTest, plan: Plan, size: Size)
 def timing_of(lease: float, store: StoreUnderTest) -> Timing:
     """The parameters of the fleet, from which the bounds follow."""
     ttl = round(lease * SECOND)
-    return Timing(lease_ttl=ttl, heartbeat=ttl // 3, margin=ttl * 2 // 15, store_clock=store.clock)
+    # A slow link delays each way by half as much again at most; a busy machine does the rest.
+    lag = round((SLOWEST * 1.5 * 2 + 0.3) * SECOND)
+    return Timing(lease_ttl=ttl, heartbeat=ttl // 3, margin=ttl * 2 // 15, store_clock=store.clock, clock_lag=lag)
 
 
 class _Makers:

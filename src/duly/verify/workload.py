@@ -21,7 +21,7 @@ from duly.verify.history import Call
 OVERLAPS = ("skip", "queue_one", "queue_all", "cancel_previous", "kill_previous", "allow")
 CATCH_UPS = ("all", "latest", "none")
 # Kills are many: what is tested is not how soon a job gives up.
-RETRY = {"maxAttempts": 5, "initialDelayMs": 300, "maxDelayMs": 2000, "maxLosses": 100}
+RETRY = {"maxAttempts": 5, "initialDelayMs": 2000, "maxDelayMs": 4000, "maxLosses": 100}
 FLOOD = 300
 
 Act = Callable[["Session"], Awaitable[None]]

@@ -252,6 +252,8 @@ def _retries(run: Run, plan: Plan | None, version: Event | None, index: Index, b
     widest = max([most, *(rule.get("maxAttempts") or 0 for rule in rules)])
     most_losses = int(policy.get("maxLosses", 3))
     failures = losses = 0
+    # Who decides counts from its own clock, which is behind by a round trip at most.
+    lag = index.history.timing.clock_lag
     for event in run.attempts:
         outcome = event.data.get("outcome")
         retry_at = event.data.get("retryAt")
@@ -263,7 +265,7 @@ def _retries(run: Run, plan: Plan | None, version: Event | None, index: Index, b
             if failures >= widest:
                 _budget(run, f"is tried again after {failures} failures of {widest}", event, book)
             wait, ended = _shortest_wait(policy, failures), _ended_at(run, event)
-            if plan is not None and not rules and not index.history.about.get("ownWaits") and retry_at - ended < wait:
+            if plan is not None and not rules and not index.history.about.get("ownWaits") and retry_at - ended < wait - lag:
                 _budget(run, f"is tried again after {retry_at - ended} µs, and {wait} is the shortest wait", event, book)
         if outcome == WORKER_LOST and plan is not None and losses >= most_losses:
             _budget(run, f"is tried again after {losses} lost workers of {most_losses}", event, book)
