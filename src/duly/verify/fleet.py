@@ -43,7 +43,6 @@ class Node:
     starts: int = 0
     # Ends that nobody asked for, by exit status.
     deaths: dict[int, int] = field(default_factory=dict)
-    is_held: bool = False
     died_at: float | None = None
     _expects_end: bool = False
     _log: IO[bytes] | None = None
@@ -132,7 +131,7 @@ class Fleet:
             now = time.monotonic()
             for node in self.nodes.values():
                 node.notice(now)
-                if node.died_at is not None and not node.is_held and now - node.died_at >= RESTART:
+                if node.died_at is not None and now - node.died_at >= RESTART:
                     node.start()
             looked, self._looked = self._looked, asyncio.Event()
             looked.set()

@@ -33,7 +33,7 @@ from duly.verify.handlers import EFFECTS, REFUSALS
 from duly.verify.history import SECOND, Effect, Event, Final, History, Refusal, Stands, read_lines
 from duly.verify.nemesis import Nemesis, Schedule
 from duly.verify.stage import Size, Stage, put_up
-from duly.verify.stores import tested_store
+from duly.verify.stores import store_named
 from duly.verify.workload import Plan
 
 PAGE = 200
@@ -89,7 +89,7 @@ async def record(options: Options, watch: Watch) -> History:
     directory = Path(tempfile.mkdtemp(prefix="duly-verify-"))
     keep = False
     try:
-        store = tested_store(options.store, directory, minutes=options.minutes)
+        store = store_named(options.store, directory, minutes=options.minutes)
         kinds = nemesis.chosen(options.only, store)
         recovery = options.lease + 15
         plan = Plan(

@@ -162,7 +162,7 @@ class NamedStore(StoreUnderTest):
         await recording.remove_postgres(self.dsn)
 
 
-def tested_store(text: str, directory: Path, *, minutes: float) -> StoreUnderTest:
+def store_named(text: str, directory: Path, *, minutes: float) -> StoreUnderTest:
     """The store that `--store` names: sqlite, postgres, or a URL."""
     if text == "sqlite":
         # What a run writes, with room to spare: its rows, what is recorded of them, and the journal.
