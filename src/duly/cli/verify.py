@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import signal
 import sys
 import tempfile
 import time
@@ -77,7 +78,7 @@ def _verify(arguments: Arguments) -> int:
     if arguments.report:
         _keep(Path(arguments.report), None if arguments.check else history, report, out)
     elif not holds and not arguments.check:
-        _keep(Path(tempfile.mkdtemp(prefix="duly-verify-report-")), history, report, out)
+        _keep(Path(tempfile.mkdtemp(prefix="duly-proof-")), history, report, out)
     _print(report, weak, history, arguments.json)
     return OK if holds else FAILURE
 
@@ -103,6 +104,8 @@ def _run(arguments: Arguments, out: Output) -> History:
         out.say("It creates jobs there and records every change with triggers, which it removes; the jobs stay. Its server is not touched.")
     out.say(f"{options.minutes:g} minutes, and about half a minute before and after. Ctrl-C ends it and leaves nothing behind.")
     line = _Line(out)
+    # Who ends it in order wants what Ctrl-C gives: everything taken down and nothing left.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         return asyncio.run(run.record(options, line.show))
     finally:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import os
 import pwd
 import random
@@ -27,20 +26,19 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Literal, Self
 
 from duly import config
+from duly.verify.directories import claim
 
 StopMode = Literal["smart", "fast", "immediate"]
 
 USER = "duly"
 PREFIX = "duly-postgres-"
 MAX_SOCKET_PATH = 107
-YOUNG = 60.0
 
 STOP_SIGNALS: Mapping[StopMode, signal.Signals] = {
     "smart": signal.SIGTERM,
@@ -211,12 +209,8 @@ class Postgres:
         return "(no log)"
 
     def _make_cluster(self) -> None:
-        _sweep_abandoned()
-        directory = Path(tempfile.mkdtemp(prefix=PREFIX))
-        self._directory = directory
-        # The lock says "somebody owns this"; the kernel lets go of it when the owner dies.
-        self._lock = (directory / "owner").open("wb")
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._directory, self._lock = claim(PREFIX)
+        directory = self._directory
         atexit.register(self.close)
         if self._account is not None:
             os.chown(directory, self._account.pw_uid, self._account.pw_gid)
@@ -322,14 +316,3 @@ def free_port() -> int:
             with contextlib.suppress(OSError):
                 probe.bind(("127.0.0.1", port))
                 return port
-
-
-def _sweep_abandoned() -> None:
-    """Remove directories whose owner was killed: nobody holds their lock."""
-    for directory in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError), (directory / "owner").open("rb") as lock:
-            # A young one may be between its making and its locking.
-            if time.time() - os.fstat(lock.fileno()).st_mtime < YOUNG:
-                continue
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(directory, ignore_errors=True)

@@ -15,9 +15,7 @@ import contextlib
 import json
 import platform
 import re
-import shutil
 import socket
-import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -29,6 +27,7 @@ from typing import Any
 from duly import config
 from duly.domain.errors import Unavailable
 from duly.verify import nemesis
+from duly.verify.directories import claim, remove
 from duly.verify.handlers import EFFECTS, REFUSALS
 from duly.verify.history import SECOND, Effect, Event, Final, History, Refusal, Stands, read_lines
 from duly.verify.nemesis import Nemesis, Schedule
@@ -37,6 +36,7 @@ from duly.verify.stores import store_named
 from duly.verify.workload import Plan
 
 PAGE = 200
+PREFIX = "duly-verify-"
 _REFUSED = re.compile(r"refused (\d+) finished attempts")
 _REBORN = re.compile(r"worker (\d+) was lost; starting again")
 # How long after the last stroke schedules still fire: what recovers shows by firing on time.
@@ -86,7 +86,7 @@ Watch = Callable[[Progress], None]
 
 async def record(options: Options, watch: Watch) -> History:
     """Run a test to its end; what happened in it. Everything it started is gone afterwards."""
-    directory = Path(tempfile.mkdtemp(prefix="duly-verify-"))
+    directory, lock = claim(PREFIX)
     keep = False
     try:
         store = store_named(options.store, directory, minutes=options.minutes)
@@ -111,8 +111,9 @@ async def record(options: Options, watch: Watch) -> History:
         keep = True
         raise
     finally:
+        lock.close()
         if not keep:
-            shutil.rmtree(directory, ignore_errors=True)
+            remove(directory)
 
 
 class _Test:
