@@ -83,7 +83,8 @@ def lane_of(chance: random.Random, n: int, bands: list[Band], until: int) -> tup
         [(1, 0.2, "every-second"), (5, 3, "import"), (10, 6, "report"), (15, 14, "long"), (30, 4, "half-minute"), (60, 2, "cron")]
     )
     targets = list(range(START + n * 100_000, until - 40 * SECOND, period * SECOND))
-    lane = Lane(job=job_id(n), name=f"{name}-{n}", targets=targets)
+    optional = list(range(until - 40 * SECOND, until, period * SECOND))
+    lane = Lane(job=job_id(n), name=f"{name}-{n}", targets=targets, optional=optional)
     calm: list[int] = []
     faulty: list[int] = []
     hit = [band for band in bands if band.kind in ("kill", "pause", "cut", "restart", "failover") and chance.random() < 0.12]
@@ -126,6 +127,7 @@ def good(minutes: int = 15, jobs: int = 60, seed: int = 7) -> Report:
         counts={
             "jobs": jobs,
             "targets": fires,
+            "optional": sum(len(lane.optional) for lane in lanes),
             "fires": fires,
             "runs": fires,
             "attempts": fires + refused,

@@ -156,6 +156,19 @@ def test_a_count_that_is_missing_is_not_zero() -> None:
     assert "lost not counted" in words(empty(verdicts=[held()], counts={"early": 0}))[1]
 
 
+def test_targets_that_could_be_missed_are_named_apart() -> None:
+    said = words(empty(verdicts=[held()], counts={"targets": 101, "optional": 1189}))
+
+    assert said[2] == "101 targets, 1,189 targets that could be missed, 0 ms long"
+
+
+def test_a_state_that_was_never_met_is_said_so() -> None:
+    report = empty(verdicts=[held()], reached={"zombie overlap": 0, "commit unknown": 4})
+
+    assert "never reached: zombie overlap" in words(report)
+    assert "never" in Reader(render(report)).texts["td"]
+
+
 def test_the_status_is_said_in_words_beside_its_colour(broken: Report) -> None:
     rows = [text for text in Reader(render(broken)).texts["td"] if text in {"✓ held", "✗ broken", "– not judged"}]
 
@@ -224,7 +237,7 @@ def test_figures_are_well_formed(broken: Report) -> None:
 
 def test_what_is_missing_or_too_much_has_a_sign_of_its_own(broken: Report, good: Report) -> None:
     def signs(report: Report) -> int:
-        figure = re.findall(r"<svg.*?</svg>", render(report), re.DOTALL)[8]
+        figure = re.findall(r"<svg.*?</svg>", render(report), re.DOTALL)[9]
         return sum(path.get("class") == "hollow loud" for path in ET.fromstring(figure).iter("path"))
 
     assert signs(broken) == 2
@@ -314,6 +327,7 @@ lanes = st.builds(
     job=st.just("job"),
     name=st.just("name"),
     targets=st.lists(instants, max_size=4),
+    optional=st.lists(instants, max_size=4),
     skipped=st.lists(instants, max_size=4),
     runs=st.lists(st.tuples(instants, instants, st.none() | instants, st.booleans()), max_size=4),
     missing=st.lists(instants, max_size=2),

@@ -62,11 +62,15 @@ def spread_of(values: Iterable[int], points: int = 200) -> Spread:
 
 
 class Lane(msgspec.Struct, kw_only=True):
-    """One job over time: when it should have run and when it did. `runs` are (nominal, start, end or None, accepted)."""
+    """One job over time: when it should have run and when it did. `runs` are (nominal, start, end or None, accepted).
+
+    `optional` are targets that nobody can hold it to: a change or the end of the test came too soon after them.
+    """
 
     job: str
     name: str
     targets: list[int] = []
+    optional: list[int] = []
     skipped: list[int] = []
     runs: list[tuple[int, int, int | None, bool]] = []
     missing: list[int] = []
@@ -85,7 +89,7 @@ class Band(msgspec.Struct, kw_only=True):
 class Report(msgspec.Struct, kw_only=True):
     """The whole of it.
 
-    `counts` has at least: jobs, targets, fires, runs, attempts, lost, twice, early, staleAccepted, staleRefused, zombies.
+    `counts` has at least: jobs, targets, optional, fires, runs, attempts, lost, twice, early, staleAccepted, staleRefused, zombies.
     `delays` has `calm` and `faulty`: start minus target. `recovery`: after a fault healed, how long until what it held up had started;
     `recoveries` the same by the kind of the fault that healed last; `recovery_bound` how long it may take.
     `reached` counts the nasty states that the run went through: a run that met none proves nothing about them.

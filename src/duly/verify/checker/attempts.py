@@ -37,6 +37,7 @@ _WAITS = {"run.scheduled": SCHEDULED, "run.blocked": BLOCKED, "run.ready": PENDI
 def judge(index: Index, lives: dict[str, Life], windows: Windows, book: Book) -> None:
     """Every execution."""
     plain = Plan({})
+    _versions(index, book)
     for run in index.runs.values():
         if run.created is None:
             continue
@@ -47,6 +48,16 @@ def judge(index: Index, lives: dict[str, Life], windows: Windows, book: Book) ->
         _starts(run, windows, book)
         version = index.jobs[run.job].versions.get(run.data.get("versionId", -1)) if run.job in index.jobs else None
         _retries(run, plan, version, index, book, plain)
+
+
+def _versions(index: Index, book: Book) -> None:
+    """The versions of a job are numbered one after another."""
+    for job in index.jobs.values():
+        for nth, event in enumerate(job.versions.values(), 1):
+            book.look("I18")
+            if event.data["version"] != nth:
+                says = f"{job.name} got version {event.data['version']} after {nth - 1}"
+                book.broken("I18", says, at=event.at, job=job.id, seqs=(event.seq,))
 
 
 class _Replay:

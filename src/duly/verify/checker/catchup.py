@@ -91,8 +91,10 @@ def _advance(life: Life, plan: Plan, move: Event, part: list[Run], windows: Wind
     seen = [run.nominal for run in part]
     judged = {run.nominal for run in part if run.data.get("skip") != SKIP_ASKED}
     ran = next((at for at in seen if at not in missed), None)
-    # Nothing was cut: whoever looked saw all of it, and nothing that came after.
+    # Nothing was cut: whoever looked saw all of it, and nothing that came after. In calm times the commit follows at once.
     low, high = seen[-1], min(latest, to - 1)
+    if windows.over(move.at, move.at) is None:
+        low = max(low, move.at - windows.recovery)
     guesses = [low, high, *policy.guesses(seen, ran)]
     if any(_explains(policy, seen, now, missed, judged) for now in guesses if low <= now <= high):
         return

@@ -16,6 +16,7 @@ from duly.verify.history import Call
 from duly.verify.targets import Plan, instant
 
 Pause = bool | int
+NOT_THERE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,8 @@ class Life:
         return self.plans[0] if len(self.plans) == 1 else None
 
     def specs_in(self, first: int, last: int) -> set[int]:
-        """Which definitions it may have had between two instants; empty before it was there."""
-        return _possible(self.specs, first, last, None)
+        """Which definitions it may have had between two instants; NOT_THERE before it was created."""
+        return _possible(self.specs, first, last, NOT_THERE)
 
     def pauses_in(self, first: int, last: int) -> set[int]:
         """Which pauses it may have had."""
@@ -88,15 +89,11 @@ class Life:
         return not value if isinstance(value, bool) else at >= value
 
 
-def _possible(changes: list[Change], first: int, last: int, at_first: int | None) -> set[int]:
+def _possible(changes: list[Change], first: int, last: int, at_first: int) -> set[int]:
     """The values between two instants."""
     done = [change for change in changes if change.sure and change.last <= first]
     newest = max(done, key=lambda change: change.last, default=None)
-    found: set[int] = set()
-    if newest is not None:
-        found.add(newest.value)
-    elif at_first is not None:
-        found.add(at_first)
+    found = {at_first if newest is None else newest.value}
     for change in changes:
         if change.first > last or (newest is not None and (change is newest or change.last <= newest.first)):
             continue

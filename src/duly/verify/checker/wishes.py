@@ -12,6 +12,7 @@ from duly.verify.checker.windows import Windows
 from duly.verify.history import SECOND, Call
 
 _FINAL_NAMES = frozenset(STATE_NAMES[4:])
+_Whose = tuple[str, str, str]
 
 
 def judge(index: Index, lives: dict[str, Life], windows: Windows, book: Book) -> None:
@@ -110,24 +111,33 @@ def _made(call: Call) -> list[str]:
 
 def _reads(index: Index, book: Book) -> None:
     """A client reads what it was told: no version older than the one it wrote, no job or run missing that it made."""
-    versions: dict[tuple[str, str], tuple[int, int]] = {}
-    made: dict[tuple[str, str], int] = {}
+    versions: dict[_Whose, tuple[int, int]] = {}
+    made: dict[_Whose, int] = {}
     final: dict[str, tuple[int, str]] = {}
     gone = {call.job for call in index.history.calls if call.op == "job.delete"}
     for call in sorted(index.history.calls, key=lambda call: call.ended_at):
         for id in [*([call.job] if call.job else []), *call.runs]:
-            key = (call.client, id)
+            key = (call.tenant, call.client, id)
             if call.op in ("job.read", "run.read"):
                 _read(call, id, key, versions, made, final, id in gone, book)
             elif call.status == "ok":
                 made.setdefault(key, call.ended_at)
         version = call.answer.get("version")
         if call.status == "ok" and call.op in ("job.create", "job.update") and call.job and isinstance(version, int):
-            known = versions.get((call.client, call.job), (0, 0))
-            versions[call.client, call.job] = max(known, (version, call.ended_at))
+            key = (call.tenant, call.client, call.job)
+            versions[key] = max(versions.get(key, (0, 0)), (version, call.ended_at))
 
 
-def _read(call: Call, id: str, key: Any, versions: Any, made: Any, final: Any, gone: bool, book: Book) -> None:
+def _read(
+    call: Call,
+    id: str,
+    key: _Whose,
+    versions: dict[_Whose, tuple[int, int]],
+    made: dict[_Whose, int],
+    final: dict[str, tuple[int, str]],
+    gone: bool,
+    book: Book,
+) -> None:
     book.look("I8")
     if call.status == "ok":
         version, told_at = versions.get(key, (0, 0))

@@ -1,8 +1,8 @@
 """Targets and runs over time, one lane for each job, with the faults behind them.
 
 In a lane, upper row: when the job should have run. Middle row: when it did; a thin line before a bar is the time between the target
-and its start. Lower row: runs whose result was refused. A long run has more of them than pixels: what touches becomes one bar,
-and a gap stays a gap.
+and its start. Lower row: runs that did not count, because they failed, were lost, or had their result refused. A long run has more
+of them than pixels: what touches becomes one bar, and a gap stays a gap.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WAIT = 2.5
 
 
 def chosen(report: Report, limit: int = SHOWN_LANES) -> list[Lane]:
-    """The most interesting lanes first: broken ones, then those with refused runs, then the latest."""
+    """The most interesting lanes first: broken ones, then those with runs that did not count, then the latest."""
     return _ranked(report, report.lanes)[:limit]
 
 
@@ -35,15 +35,23 @@ def _ranked(report: Report, lanes: Iterable[Lane], first: str | None = None) -> 
 
     def interest(lane: Lane) -> tuple[bool, int, int, int, str]:
         wrong = len(lane.missing) + len(lane.extra) + (lane.job in accused)
-        refused = sum(not accepted for *_, accepted in lane.runs)
-        return lane.job != first, -wrong, -refused, -latest(lane), lane.name
+        vain = sum(not accepted for *_, accepted in lane.runs)
+        return lane.job != first, -wrong, -vain, -latest(lane), lane.name
 
     return sorted(lanes, key=interest)
 
 
 def latest(lane: Lane) -> int:
-    """The longest time between a target and a start."""
-    return max((start - nominal for nominal, start, _, _ in lane.runs), default=0)
+    """The longest time between a target and its first start."""
+    return max((start - nominal for nominal, start in _first_starts(lane)), default=0)
+
+
+def _first_starts(lane: Lane) -> Iterable[tuple[int, int]]:
+    """Of each target the first start: what is tried again later was not late."""
+    first: dict[int, int] = {}
+    for nominal, start, _, _ in lane.runs:
+        first[nominal] = min(start, first.get(nominal, start))
+    return first.items()
 
 
 def tones(bands: Sequence[Band]) -> dict[str, str]:
@@ -87,7 +95,7 @@ def _moments(report: Report) -> list[tuple[int, str, str]]:
             first.setdefault(finding.invariant, (finding.at, finding.job or "", f"{finding.invariant}: {finding.says}"))
     if first:
         return list(first.values())
-    late = [(start - nominal, nominal, lane.job, lane.name) for lane in report.lanes for nominal, start, _, _ in lane.runs]
+    late = [(start - nominal, nominal, lane.job, lane.name) for lane in report.lanes for nominal, start in _first_starts(lane)]
     if not late:
         return []
     delay, nominal, job, name = max(late)
@@ -104,6 +112,7 @@ def _within(lane: Lane, since: int, until: int) -> Lane:
         job=lane.job,
         name=lane.name,
         targets=inside(lane.targets),
+        optional=inside(lane.optional),
         skipped=inside(lane.skipped),
         runs=[run for run in lane.runs if min(run[0], run[1]) <= until and (run[2] is None or run[2] >= since)],
         missing=inside(lane.missing),
@@ -117,7 +126,7 @@ def _timeline(report: Report, name: str, title: str, lanes: Sequence[Lane], sinc
     top = 8 + _ROW * len(kinds) + 22
     bottom = top + _LANE * max(1, len(lanes)) + 2
     about = (
-        f"{many(len(lanes), 'job')}, from top to bottom the most interesting first. Per job: targets, runs, refused runs."
+        f"{many(len(lanes), 'job')}, from top to bottom the most interesting first. Per job: targets, runs, runs that did not count."
         f" Behind them {many(len(bands), 'fault')} of {many(len(kinds), 'kind')}."
     )
     figure = Figure(name, title, about, _WIDTH, bottom + 34)
@@ -154,15 +163,16 @@ def _draw_lane(plot: Plot, lane: Lane, top: float, until: int, hatch: str) -> No
 def _draw_marks(plot: Plot, lane: Lane, top: float, until: int, hatch: str) -> None:
     x, skipped = plot.x, set(lane.skipped)
     plot.bars([(at, at) for at in lane.targets if at not in skipped], top + 2, top + 5.5, tone="quiet", gap=0.3)
+    plot.bars([(at, at) for at in lane.optional if at not in skipped], top + 4.5, top + 5.5, tone="quiet", gap=0.3)
     plot.marks(lane.skipped, top + 4, 2, shape="round", tone="ink")
     plot.bars(
-        [(nominal, start) for nominal, start, _, _ in lane.runs if x(start) - x(nominal) > _WAIT], top + 9.5, top + 10.5, tone="quiet"
+        [(nominal, start) for nominal, start in _first_starts(lane) if x(start) - x(nominal) > _WAIT], top + 9.5, top + 10.5, tone="quiet"
     )
     plot.bars([(start, end) for _, start, end, good in lane.runs if good and end is not None], top + 7.5, top + 12.5, tone="c1", gap=0.3)
     plot.bars([(start, until) for _, start, end, good in lane.runs if good and end is None], top + 9, top + 11, tone="c1")
-    # In a row of their own: that they overlap with the run which took their place is what the fence is for.
-    refused = [(start, until if end is None else end) for _, start, end, good in lane.runs if not good]
-    plot.bars(refused, top + 13.5, top + 17, tone="ink", fill=hatch)
+    # In a row of their own: that one overlaps with the run which took its place is what the fence is for.
+    vain = [(start, until if end is None else end) for _, start, end, good in lane.runs if not good]
+    plot.bars(vain, top + 13.5, top + 17, tone="ink", fill=hatch)
     plot.ticks([*lane.missing, *lane.extra], top, top + _LANE - 1, tone="loud", width=1.5)
     plot.marks(lane.missing, top + 4, 3.5, shape="cross", tone="loud")
     plot.marks(lane.extra, top + 10, 3.5, shape="diamond", tone="loud")
@@ -172,11 +182,12 @@ def legend() -> list[tuple[Figure, str]]:
     """Each mark of a lane, drawn as in the lanes, and what it says."""
     samples = {
         "target": Lane(job="", name="", targets=[4, 12, 20]),
+        "target that may be missed: changed or too near the end": Lane(job="", name="", optional=[4, 12, 20]),
         "skipped, with its reason": Lane(job="", name="", skipped=[12]),
         "run": Lane(job="", name="", targets=[3], runs=[(3, 3, 22, True)]),
         "due, waiting, then run": Lane(job="", name="", targets=[3], runs=[(3, 13, 22, True)]),
         "run without an end": Lane(job="", name="", targets=[3], runs=[(3, 3, None, True)]),
-        "run whose result was refused": Lane(job="", name="", runs=[(3, 3, 22, False)]),
+        "run that did not count: failed, lost or refused": Lane(job="", name="", runs=[(3, 3, 22, False)]),
         "missing: a target without a run": Lane(job="", name="", missing=[12]),
         "extra: a run without a target": Lane(job="", name="", extra=[12]),
     }

@@ -11,7 +11,7 @@ from duly.verify.pages.curves import lateness
 from duly.verify.pages.lanes import chosen, close_ups, legend, overview
 from duly.verify.pages.markup import Markup, element, joined
 from duly.verify.pages.quantities import count, duration, instant, many
-from duly.verify.pages.standing import Number, headline, numbers, overall, standing
+from duly.verify.pages.standing import Number, headline, numbers, overall, standing, volume
 from duly.verify.pages.svg import PALETTE, STYLE, Figure
 from duly.verify.pages.words import SHOWN_FINDINGS, events
 from duly.verify.report import Band, Finding, Report, Spread, Status, Verdict
@@ -50,7 +50,6 @@ def render(report: Report) -> str:
 
 def _top(report: Report, title: str) -> Markup:
     when = f"{instant(report.started_at)} to {instant(report.ended_at)}, {duration(report.ended_at - report.started_at)}"
-    volume = [f"{count(report.counts[key])} {key}" for key in ("jobs", "targets", "fires", "runs", "attempts") if key in report.counts]
     faults = f"{many(sum(report.faults.values()), 'fault')} of {many(len(report.faults), 'kind')}"
     spread = report.recovery
     recovery = [
@@ -66,7 +65,7 @@ def _top(report: Report, title: str) -> Markup:
             "header",
             element("h1", title),
             element("p", when, class_="soft"),
-            element("p", ", ".join([*volume, faults]), class_="soft"),
+            element("p", ", ".join([*volume(report), faults]), class_="soft"),
             class_=f"head {_word(overall(report))}",
         ),
         element("dl", *cells, class_="figures"),
@@ -144,7 +143,7 @@ def _timelines(report: Report) -> Markup:
     return _section(
         "timeline",
         "Targets and runs over time",
-        f"One lane for each of {many(shown, 'job')}: those with findings first, then those with refused runs, then the latest. "
+        f"One lane for each of {many(shown, 'job')}: those with findings first, then those with runs that did not count, then the latest. "
         "The rows at the top are the faults by kind; their shade lies behind the lanes."
         + (f" {count(left_out)} more {'is' if left_out == 1 else 'are'} left out." if left_out else " None is left out."),
         *parts,
@@ -214,7 +213,7 @@ def _fault_row(kind: str, times: int | None, bands: Sequence[Band], recovery: Sp
 
 
 def _reached(report: Report) -> Markup:
-    rows = [_row(state, [count(number)]) for state, number in sorted(report.reached.items())]
+    rows = [_row(state, [count(number) if number else "never"]) for state, number in sorted(report.reached.items())]
     return _section(
         "reached",
         "Reached",

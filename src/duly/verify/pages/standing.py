@@ -67,6 +67,19 @@ def numbers(report: Report) -> list[Number]:
     return found + [_counted(report, key, name, zero=False) for key, name in REFUSED.items()]
 
 
+def volume(report: Report) -> list[str]:
+    """How much there was to look at. Targets that nobody could be held to are named apart: a run full of them shows little."""
+    names = {
+        "jobs": "jobs",
+        "targets": "targets",
+        "optional": "targets that could be missed",
+        "fires": "fires",
+        "runs": "runs",
+        "attempts": "attempts",
+    }
+    return [f"{count(report.counts[key])} {name}" for key, name in names.items() if key in report.counts]
+
+
 def unjudged(report: Report) -> list[Verdict]:
     """The invariants that this run says nothing about."""
     return [verdict for verdict in report.verdicts if standing(verdict) == "not judged"]

@@ -6,7 +6,7 @@ import textwrap
 
 from duly.verify.pages.markup import visible
 from duly.verify.pages.quantities import count, duration, instant, many
-from duly.verify.pages.standing import headline, numbers, standing, unjudged
+from duly.verify.pages.standing import headline, numbers, standing, unjudged, volume
 from duly.verify.report import Finding, Report, Spread
 
 SHOWN_FINDINGS = 20
@@ -22,11 +22,7 @@ def _counted(report: Report) -> list[str]:
     spread = report.recovery
     recovery = f"recovery p50 {duration(spread.p50)}, p99 {duration(spread.p99)}" if spread.count else "no recovery measured"
     plain = " · ".join([*(f"{number.name} {number.value}" for number in numbers(report)), recovery])
-    volume = ", ".join(
-        f"{name} {count(report.counts[name])}" for name in ("jobs", "targets", "fires", "runs", "attempts") if name in report.counts
-    )
-    lasted = duration(report.ended_at - report.started_at)
-    return [plain, f"{volume} in {lasted}" if volume else f"lasted {lasted}"]
+    return [plain, ", ".join([*volume(report), f"{duration(report.ended_at - report.started_at)} long"])]
 
 
 def _broken(report: Report) -> list[str]:
@@ -50,7 +46,8 @@ def _rest(report: Report) -> list[str]:
         bound = f", allowed {duration(report.recovery_bound)}" if report.recovery_bound else ""
         lines.append(f"recovery: {_spread(report.recovery)}{bound}")
     lines += _listed("faults", [f"{kind} {count(number)}" for kind, number in sorted(report.faults.items())])
-    lines += _listed("reached", [f"{state} {count(number)}" for state, number in sorted(report.reached.items())])
+    lines += _listed("reached", [f"{state} {count(number)}" for state, number in sorted(report.reached.items()) if number])
+    lines += _listed("never reached", [state for state, number in sorted(report.reached.items()) if not number])
     lines += _listed("not judged", [f"{verdict.invariant} {verdict.title}" for verdict in unjudged(report)])
     return lines
 
