@@ -31,10 +31,10 @@ def tested(options: run.Options, kept: Path) -> tuple[History, Report]:
         if missing.code != "DULY-E605":
             raise
         service_missing("PostgreSQL", missing.message)
-    report, weak = judge.judge(history)
-    if not report.holds or weak:
+    report, against = judge.judge(history)
+    if not report.holds or against:
         judge.keep(kept, history, report)
-        pytest.fail("\n".join([*words(report), *weak, f"seed {options.seed}; kept in {kept}"]), pytrace=False)
+        pytest.fail("\n".join([*words(report), *against, f"seed {options.seed}; kept in {kept}"]), pytrace=False)
     return history, report
 
 

@@ -48,7 +48,7 @@ def test_a_history_of_nothing_is_no_pass(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_what_was_drawn_and_never_done_is_too_weak(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     history = History(started_at=1, ended_at=2, final=Final(at=2), faults=[Fault(kind="kill", since=1, until=2)])
-    history.about = {"planned": {"kill": 3, "pause": 2}}
+    history.about = {"planned": {"kill": 3, "pause": 2}, "deaths": {"worker-1": {"-11": 2, "6": 4}}}
     save(history, tmp_path / "history.json")
 
     assert main(["verify", "--check", str(tmp_path)]) == 1
@@ -56,3 +56,5 @@ def test_what_was_drawn_and_never_done_is_too_weak(tmp_path: Path, capsys: pytes
     out = capsys.readouterr().out
     assert "no pause was done, of 2 that were drawn" in out
     assert "no kill" not in out
+    assert "worker-1 ended by itself with status -11, 2 times" in out
+    assert "status 6" not in out

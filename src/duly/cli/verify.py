@@ -73,13 +73,13 @@ def _verify(arguments: Arguments) -> int:
         return _list_kinds()
     history = judge.read(Path(arguments.check)) if arguments.check else _run(arguments, out)
     out.say(paint(f"checking {len(history.events):,} events …", GREY, sys.stderr))
-    report, weak = judge.judge(history)
-    holds = report.holds and not weak
+    report, against = judge.judge(history)
+    holds = report.holds and not against
     if arguments.report:
         _keep(Path(arguments.report), None if arguments.check else history, report, out)
     elif not holds and not arguments.check:
         _keep(Path(tempfile.mkdtemp(prefix="duly-proof-")), history, report, out)
-    _print(report, weak, history, arguments.json)
+    _print(report, against, history, arguments.json)
     return OK if holds else FAILURE
 
 
@@ -171,7 +171,7 @@ def _keep(directory: Path, history: History | None, report: Report, out: Output)
     out.say(f"kept in {near(str(directory))}: {judge.PAGE}, {judge.REPORT}{'' if history is None else f', {judge.HISTORY}'}")
 
 
-def _print(report: Report, weak: list[str], history: History, as_json: bool) -> None:
+def _print(report: Report, against: list[str], history: History, as_json: bool) -> None:
     from duly.verify.pages import words
     from duly.verify.report import encode
 
@@ -179,12 +179,12 @@ def _print(report: Report, weak: list[str], history: History, as_json: bool) -> 
         print(encode(report).decode())
         return
     lines = words(report)
-    holds = report.holds and not weak
+    holds = report.holds and not against
     print(f"{paint('✓', GREEN) if holds else paint('✗', RED)} {paint(lines[0], BOLD)}")
     for line in lines[1:]:
         print(line)
-    for reason in weak:
-        print(f"{paint('✗', RED)} too weak a test: {reason}")
+    for reason in against:
+        print(f"{paint('✗', RED)} {reason}")
     for kind, reason in history.about.get("skipped", {}).items():
         print(f"skipped: {kind} ({reason})")
     for failure in sorted(set(history.about.get("failures", ()))):

@@ -1,4 +1,4 @@
-"""From a history to a verdict: the checker's report, and whether the test tried hard enough to mean anything."""
+"""From a history to a verdict: the checker's report, what went wrong beside it, and whether the test tried hard enough to mean anything."""
 
 from __future__ import annotations
 
@@ -14,15 +14,30 @@ from duly.verify.report import Report, encode
 HISTORY, PAGE, REPORT = "history.json", "report.html", "report.json"
 # So many pauses of workers that outlasted their lease, and not one write that had to be refused: then something does not look.
 TELLING_PAUSES = 20
+# How a process ends that cannot reach its store when it starts.
+UNREACHABLE = 6
 
 
 def judge(history: History) -> tuple[Report, list[str]]:
-    """The report, and why the test itself does not suffice: nothing when it does."""
+    """The report, and what stands against the test all the same: nothing when it is good."""
     report = check(history)
-    return report, weaknesses(history, report)
+    return report, [*_faults_of_ours(history), *(f"too weak a test: {reason}" for reason in _weaknesses(history, report))]
 
 
-def weaknesses(history: History, report: Report) -> list[str]:
+def _faults_of_ours(history: History) -> list[str]:
+    """What no fault excuses: a node that ended by itself, other than for want of its store, and an answer that says it is a bug."""
+    found: list[str] = []
+    for node, deaths in history.about.get("deaths", {}).items():
+        found += [
+            f"{node} ended by itself with status {status}, {times} times" for status, times in deaths.items() if int(status) != UNREACHABLE
+        ]
+    bugs = sum(call.answer.get("code") == "DULY-E599" for call in history.calls)
+    if bugs:
+        found.append(f"{bugs} requests were answered with DULY-E599, a fault in Duly")
+    return found
+
+
+def _weaknesses(history: History, report: Report) -> list[str]:
     """What a test would have had to do to mean anything."""
     found: list[str] = []
     done = {fault.kind for fault in history.faults}
