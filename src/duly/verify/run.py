@@ -29,13 +29,14 @@ from duly.domain.errors import Unavailable
 from duly.verify import nemesis
 from duly.verify.directories import claim, remove
 from duly.verify.handlers import EFFECTS, REFUSALS
-from duly.verify.history import SECOND, Effect, Event, Final, History, Refusal, Stands, read_lines
+from duly.verify.history import SECOND, Effect, Event, Final, History, Refusal, Stands, Timing, read_lines
 from duly.verify.nemesis import Nemesis, Schedule
 from duly.verify.stage import Size, Stage, put_up
 from duly.verify.stores import store_named
 from duly.verify.workload import Plan
 
 PAGE = 200
+CALM = 3 * SECOND
 PREFIX = "duly-verify-"
 _REFUSED = re.compile(r"refused (\d+) finished attempts")
 _REBORN = re.compile(r"worker (\d+) was lost; starting again")
@@ -217,6 +218,8 @@ class _Test:
                 "store": stage.store.name,
                 "seed": options.seed,
                 "minutes": options.minutes,
+                # What is late on a calm day, on a machine as busy as this one.
+                "epsilon": CALM * stage.timing.restart // Timing().restart,
                 "duly": config.VERSION,
                 "python": platform.python_version(),
                 "machine": f"{platform.system()} {platform.machine()}",

@@ -20,7 +20,7 @@ SETTINGS: Mapping[str, str] = {
     "wal_keep_size": "256MB",
     "wal_retrieve_retry_interval": "200ms",
 }
-_FOLLOWS = "SELECT count(*) FROM pg_stat_replication WHERE application_name = 'standby' AND sync_state = 'sync' AND state = 'streaming'"
+_FOLLOWS = "SELECT count(*) FROM pg_stat_replication WHERE application_name = 'standby' AND state = 'streaming' AND sync_state = '{}'"
 
 
 class Duo:
@@ -45,8 +45,10 @@ class Duo:
         standby = Postgres(SETTINGS, follows=self.primary)
         standby.start()
         self.standby = standby
+        # First it follows, then commits wait for it: the other way round they would wait for it to catch up.
+        self._wait_until_followed("async")
         self._demand("standby")
-        self._wait_until_followed()
+        self._wait_until_followed("sync")
 
     def crash(self) -> None:
         """The primary ends as it would with its machine."""
@@ -84,9 +86,9 @@ class Duo:
         self.primary.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{standby}'")
         self.primary.execute("SELECT pg_reload_conf()")
 
-    def _wait_until_followed(self, timeout: float = 60.0) -> None:
+    def _wait_until_followed(self, how: str, timeout: float = 60.0) -> None:
         deadline = time.monotonic() + timeout
-        while self.primary.execute(_FOLLOWS) != "1":
+        while self.primary.execute(_FOLLOWS.format(how)) != "1":
             if time.monotonic() > deadline:
                 raise PostgresFailed(f"the standby does not follow:\n{self.standby.last_words() if self.standby else ''}")
             time.sleep(0.05)

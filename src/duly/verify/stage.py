@@ -112,20 +112,24 @@ async def put_up(directory: Path, store: StoreUnderTest, plan: Plan, size: Size)
         }
         workload = Workload(plan, lambda name: list(doors[name]), key)
         stack.callback(workload.close)
-        stage = Stage(directory, store, links, sink, fleet, workload, timing_of(plan.lease, store))
+        stage = Stage(directory, store, links, sink, fleet, workload, timing_of(plan.lease, store, 0))
+        began = time.monotonic()
         fleet.start()
         await _until_ready(stage, size)
+        stage.timing = timing_of(plan.lease, store, time.monotonic() - began)
         # The dispatchers have met, and share the shards out: that takes a lease of theirs at most.
         await asyncio.sleep(stage.timing.leader_ttl / SECOND)
         yield stage
 
 
-def timing_of(lease: float, store: StoreUnderTest) -> Timing:
-    """The parameters of the fleet, from which the bounds follow."""
+def timing_of(lease: float, store: StoreUnderTest, start: float) -> Timing:
+    """The parameters of the fleet, from which the bounds follow; `start` is how long it took to come up, in seconds."""
     ttl = round(lease * SECOND)
+    # What has died needs as long again as this machine, busy as it is, needed for all of them.
+    restart = max(Timing().restart, round(start * SECOND))
     # A slow link delays each way by half as much again at most; a busy machine does the rest.
     lag = round((SLOWEST * 1.5 * 2 + 0.3) * SECOND)
-    return Timing(lease_ttl=ttl, heartbeat=ttl // 3, margin=ttl * 2 // 15, store_clock=store.clock, clock_lag=lag)
+    return Timing(lease_ttl=ttl, heartbeat=ttl // 3, margin=ttl * 2 // 15, restart=restart, store_clock=store.clock, clock_lag=lag)
 
 
 class _Makers:
