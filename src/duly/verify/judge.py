@@ -21,7 +21,9 @@ UNREACHABLE = 6
 def judge(history: History) -> tuple[Report, list[str]]:
     """The report, and what stands against the test all the same: nothing when it is good."""
     report = check(history)
-    return report, [*_faults_of_ours(history), *(f"too weak a test: {reason}" for reason in _weaknesses(history, report))]
+    against = [*_faults_of_ours(history), *(f"too weak a test: {reason}" for reason in _weaknesses(history, report))]
+    report.about = {**report.about, "against": against}
+    return report, against
 
 
 def _faults_of_ours(history: History) -> list[str]:
