@@ -6,6 +6,7 @@ real run has: what clients asked, what the store recorded, what handlers did, wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -153,6 +154,8 @@ class Story:
         self.next: dict[str, float] = {}
         self.fence = 100
         self.actor: str | None = None
+        # What is done to the history when it is told: the things that cannot be told in order.
+        self.twist: Callable[[History], None] = lambda history: None
 
     def event(self, kind: str, when: float, **fields: Any) -> Event:
         event = Event(seq=len(self.events) + 1, at=at(when), kind=kind, actor=self.actor, **fields)
@@ -229,7 +232,7 @@ class Story:
         """Something breaks."""
         self.faults.append(Fault(kind=kind, since=at(since), until=None if until is None else at(until), nodes=list(nodes), about=about))
 
-    def history(self, *, final: bool = True) -> History:
+    def history(self) -> History:
         """What was told, with a final read that agrees with it."""
         stands = [
             Stands(run=told.run, job=told.job, state=told.state, nominal=at(told.nominal))
@@ -239,15 +242,21 @@ class Story:
             event.job for event in self.events if event.kind == "job.created" and event.job is not None and event.job not in self.deleted
         ]
         read = Final(at=at(self.seconds), jobs=jobs, executions=stands, counts=self.counts)
-        return History(
+        # A story may go back in time; the store does not.
+        events = sorted(self.events, key=lambda event: event.at)
+        for seq, event in enumerate(events, 1):
+            event.seq = seq
+        history = History(
             started_at=START,
             ended_at=at(self.seconds),
             timing=self.timing,
             calls=self.calls,
-            events=self.events,
+            events=events,
             effects=self.effects,
             refusals=self.refusals,
             faults=self.faults,
-            final=read if final else None,
+            final=read,
             about=self.about,
         )
+        self.twist(history)
+        return history

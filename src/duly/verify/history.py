@@ -165,8 +165,6 @@ class Timing(msgspec.Struct, kw_only=True, frozen=True):
     forgiveness: int = SECOND
     # How exact the store's clock is: SQLite counts milliseconds.
     store_clock: int = 0
-    # How far a node's clock may be behind the store's, which it asks over its link: by a round trip, and never ahead.
-    clock_lag: int = 0
 
     @property
     def recovery(self) -> int:

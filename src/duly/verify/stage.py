@@ -127,9 +127,7 @@ def timing_of(lease: float, store: StoreUnderTest, start: float) -> Timing:
     ttl = round(lease * SECOND)
     # What has died needs as long again as this machine, busy as it is, needed for all of them.
     restart = max(Timing().restart, round(start * SECOND))
-    # A slow link delays each way by half as much again at most; a busy machine does the rest.
-    lag = round((SLOWEST * 1.5 * 2 + 0.3) * SECOND)
-    return Timing(lease_ttl=ttl, heartbeat=ttl // 3, margin=ttl * 2 // 15, restart=restart, store_clock=store.clock, clock_lag=lag)
+    return Timing(lease_ttl=ttl, heartbeat=ttl // 3, margin=ttl * 2 // 15, restart=restart, store_clock=store.clock)
 
 
 class _Makers:

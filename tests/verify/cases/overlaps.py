@@ -103,12 +103,11 @@ def a_waiter_is_skipped_that_nobody_replaces(story: Story, bad: bool) -> None:
 @breaks("I11")
 def a_gate_is_overfull(story: Story, bad: bool) -> None:
     job = on_demand(story, maxConcurrent=1)
-    for run in ("run_x", "run_y"):
+    for run, when in (("run_x", 5.1), ("run_y", 5.9 if bad else 6)):
         told = asked(story, job, 5, run).blocked(5, 1)
-        story.event("slot.taken", 5.1, run=run, attempt=1, data={"gate": "g", "until": None})
-        told.ready(5.1).runs(5.2, 6)
-        if not bad:
-            story.event("slot.left", 6, run=run, attempt=1, data={"gate": "g", "until": None})
+        story.event("slot.taken", when, run=run, attempt=1, data={"gate": "g", "until": None})
+        told.ready(when).runs(when, when + 0.9)
+        story.event("slot.left", when + 0.9, run=run, attempt=1, data={"gate": "g", "until": None})
 
 
 @breaks("I11")

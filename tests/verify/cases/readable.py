@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from duly.verify.history import History
 from tests.verify.cases.told import MICRO, breaks, every_ten
 from tests.verify.histories import Story
 
@@ -9,8 +10,23 @@ from tests.verify.histories import Story
 @breaks("I0")
 def numbers_go_back(story: Story, bad: bool) -> None:
     every_ten(story)
+
+    def swap(history: History) -> None:
+        history.events[7].seq, history.events[8].seq = history.events[8].seq, history.events[7].seq
+
     if bad:
-        story.events[7].seq, story.events[8].seq = story.events[8].seq, story.events[7].seq
+        story.twist = swap
+
+
+@breaks("I0")
+def there_is_no_final_read(story: Story, bad: bool) -> None:
+    every_ten(story)
+
+    def forget(history: History) -> None:
+        history.final = None
+
+    if bad:
+        story.twist = forget
 
 
 @breaks("I0")

@@ -46,6 +46,16 @@ def a_handler_began_late_and_the_store_hides_it(story: Story, bad: bool) -> None
     story.fire(job, 30).ready(30.1).grant(30.2).start(begin).end(38).ends(38)
 
 
+@breaks("I7")
+def a_busy_worker_excuses_only_as_long_as_it_is_busy(story: Story, bad: bool) -> None:
+    story.about["slots"] = 1
+    job = on_demand(story)
+    asked(story, job, 5).ready(5).runs(5.1, 20)
+    # Free at twenty; three seconds and one that is forgiven later it is late.
+    begin = 24 + (MICRO if bad else 0)
+    asked(story, job, 6, "run_y").ready(6).runs(begin, 25)
+
+
 def owned(story: Story) -> str:
     """One shard, owned by a dispatcher of node-1."""
     story.event("shard.taken", 0, shard=1, epoch=1, data={"owner": "node-1-abc", "before": None})

@@ -47,7 +47,7 @@ def _judge(history: History, book: Book, report: Report) -> None:
     index = Index(history)
     windows = Windows(history)
     known = lives(index, windows)
-    _carefully(book, "the sources", sanity.judge, index, book)
+    _carefully(book, "the sources", sanity.judge, index, windows, book)
     joined = _carefully(book, "the fires", joins.judge, index, known, windows, book) or {}
     _carefully(book, "the attempts", attempts.judge, index, known, windows, book)
     _carefully(book, "the starts", timeliness.judge, index, known, joined, windows, book)

@@ -37,17 +37,18 @@ _WAITS = {"run.scheduled": SCHEDULED, "run.blocked": BLOCKED, "run.ready": PENDI
 def judge(index: Index, lives: dict[str, Life], windows: Windows, book: Book) -> None:
     """Every execution."""
     plain = Plan({})
+    hastened = {call.job for call in index.history.calls if call.op in ("bulk.retry", "run.retry") and call.status != "fail"}
     _versions(index, book)
     for run in index.runs.values():
         if run.created is None:
             continue
         life = lives.get(run.job or "")
         plan = life.plan_of(run.data.get("versionId")) if life is not None else None
-        _Replay(run, book, windows).go()
+        _Replay(run, run.job in hastened, book, windows).go()
         _effects(run, book)
         _starts(run, windows, book)
         version = index.jobs[run.job].versions.get(run.data.get("versionId", -1)) if run.job in index.jobs else None
-        _retries(run, plan, version, index, book, plain)
+        _retries(run, plan, version, index, windows, book, plain)
 
 
 def _versions(index: Index, book: Book) -> None:
@@ -60,23 +61,31 @@ def _versions(index: Index, book: Book) -> None:
                 book.broken("I18", says, at=event.at, job=job.id, seqs=(event.seq,))
 
 
+def due_at(run: Run) -> int:
+    """Before this instant it must not begin. What was wanted at once is due when it was written, whatever clock named the time."""
+    created = run.created
+    if run.by_schedule or created is None or any(event.kind == "run.scheduled" for event in run.waits[:1]):
+        return run.due
+    return min(run.due, created.at)
+
+
 class _Replay:
     """The registers of one execution while its events go by."""
 
-    def __init__(self, run: Run, book: Book, windows: Windows) -> None:
-        self.run, self.book, self.windows = run, book, windows
+    def __init__(self, run: Run, hastened: bool, book: Book, windows: Windows) -> None:
+        self.run, self.hastened, self.book, self.windows = run, hastened, book, windows
         self.state = _NEW
         self.live: Event | None = None
         self.ending: Event | None = None
         self.highest = 0
         self.attempt = 1
         self.checkpoint = 0
-        self.due = run.due
+        self.due = due_at(run)
 
     def go(self) -> None:
         run, book = self.run, self.book
         book.look("I18")
-        if run.by_schedule and run.created is not None and run.created.at < run.nominal - self.windows.skew:
+        if run.by_schedule and not self.windows.bent and run.created is not None and run.created.at < run.nominal - self.windows.skew:
             self._break("I6", f"was fired {run.nominal - run.created.at} µs before its time", run.created)
         created = 0
         for event in run.events:
@@ -127,7 +136,8 @@ class _Replay:
         if event.attempt is not None and event.attempt != expected:
             self._break("I10", f"waits for attempt {event.attempt}, and attempt {expected} is next", event)
         if to == SCHEDULED:
-            self.due = event.data.get("due") or self.due
+            # Somebody may have asked for the retry at once.
+            self.due = 0 if self.hastened else event.data.get("due") or self.due
         self._move(to, event)
 
     def _grant(self, event: Event) -> None:
@@ -142,7 +152,7 @@ class _Replay:
             self._break("I4", f"was granted under fence {fence} after fence {self.highest}", event)
         if event.attempt != self.attempt:
             self._break("I10", f"was granted as attempt {event.attempt}, and attempt {self.attempt} is next", event)
-        if event.at < self.due - self.windows.skew:
+        if event.at < self.due - self.windows.skew and not self.windows.bent:
             self._break("I6", f"was granted {self.due - event.at} µs before it was due", event)
         # A grant to a run that is live is said once, as I4.
         if self.live is None:
@@ -235,10 +245,11 @@ def _effects(run: Run, book: Book) -> None:
 
 def _starts(run: Run, windows: Windows, book: Book) -> None:
     """By the handlers' own clock: no start before it is due, and each with the newest checkpoint."""
+    due = due_at(run)
     for start in run.starts:
         book.look("I6")
-        if start.at < run.due - windows.skew:
-            book.broken("I6", f"{run.id} began {run.due - start.at} µs before it was due", at=start.at, run=run.id, job=run.job)
+        if start.at < due - windows.skew and not windows.bent:
+            book.broken("I6", f"{run.id} began {due - start.at} µs before it was due", at=start.at, run=run.id, job=run.job)
         if start.checkpoint is None:
             continue
         grant = next((grant for grant in run.grants if grant.fence == start.fence), None)
@@ -251,7 +262,7 @@ def _starts(run: Run, windows: Windows, book: Book) -> None:
             book.broken("I15", says, at=start.at, run=run.id, job=run.job)
 
 
-def _retries(run: Run, plan: Plan | None, version: Event | None, index: Index, book: Book, plain: Plan) -> None:
+def _retries(run: Run, plan: Plan | None, version: Event | None, index: Index, windows: Windows, book: Book, plain: Plan) -> None:
     """The budgets: failures have one, losses another, and whoever is released pays from neither."""
     if not run.attempts:
         return
@@ -263,8 +274,6 @@ def _retries(run: Run, plan: Plan | None, version: Event | None, index: Index, b
     widest = max([most, *(rule.get("maxAttempts") or 0 for rule in rules)])
     most_losses = int(policy.get("maxLosses", 3))
     failures = losses = 0
-    # Who decides counts from its own clock, which is behind by a round trip at most.
-    lag = index.history.timing.clock_lag
     for event in run.attempts:
         outcome = event.data.get("outcome")
         retry_at = event.data.get("retryAt")
@@ -276,7 +285,9 @@ def _retries(run: Run, plan: Plan | None, version: Event | None, index: Index, b
             if failures >= widest:
                 _budget(run, f"is tried again after {failures} failures of {widest}", event, book)
             wait, ended = _shortest_wait(policy, failures), _ended_at(run, event)
-            if plan is not None and not rules and not index.history.about.get("ownWaits") and retry_at - ended < wait - lag:
+            judged = plan is not None and not rules and not windows.bent and not index.history.about.get("ownWaits")
+            # The wait is counted by the worker's clock, the end of the attempt by the handler's.
+            if judged and retry_at - ended < wait - windows.forgiveness:
                 _budget(run, f"is tried again after {retry_at - ended} µs, and {wait} is the shortest wait", event, book)
         if outcome == WORKER_LOST and plan is not None and losses >= most_losses:
             _budget(run, f"is tried again after {losses} lost workers of {most_losses}", event, book)

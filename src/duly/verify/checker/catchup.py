@@ -71,7 +71,7 @@ def judge(index: Index, lives: dict[str, Life], windows: Windows, book: Book) ->
                 continue
             explained.update(run.id for run in part)
             plan = life.plan_of(part[0].data.get("versionId"))
-            if plan is not None:
+            if plan is not None and not windows.bent:
                 long += len(part) > 10 and any(run.data.get("skip") == SKIP_MISFIRE for run in part)
                 _advance(life, plan, move, part, windows, book)
         for run in fires:

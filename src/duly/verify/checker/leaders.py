@@ -36,7 +36,8 @@ def judge(index: Index, windows: Windows, book: Book) -> None:
     nodes = _Nodes(index)
     for shard, events in index.shards.items():
         _epochs(shard, events, book)
-        _gaps(shard, events, nodes, index.history.faults, index.history.ended_at, windows, index.history.timing.leader_ttl, book)
+        if not windows.bent:
+            _gaps(shard, events, nodes, index.history.faults, index.history.ended_at, windows, index.history.timing.leader_ttl, book)
     _fires(index, nodes, book)
 
 

@@ -42,7 +42,7 @@ def hints(index: Index, book: Book) -> None:
 def _drains(index: Index, windows: Windows, book: Book) -> None:
     """A worker that was asked to stop takes nothing more, and gives back what it does not finish."""
     for fault in index.history.faults:
-        if fault.kind != "drain":
+        if fault.kind != "drain" or windows.bent:
             continue
         grace = fault.about.get("grace")
         for worker in index.workers.values():

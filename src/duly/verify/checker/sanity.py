@@ -7,11 +7,12 @@ from collections import Counter
 from duly.verify.checker.book import Book
 from duly.verify.checker.codes import BLOCKED, PENDING, RUNNING, SCHEDULED, STATE_NAMES
 from duly.verify.checker.index import Index, Run
+from duly.verify.checker.windows import Windows
 
 _WAITS = {"run.scheduled": SCHEDULED, "run.blocked": BLOCKED, "run.ready": PENDING}
 
 
-def judge(index: Index, book: Book) -> None:
+def judge(index: Index, windows: Windows, book: Book) -> None:
     """All that makes a history unfit to be judged."""
     history = index.history
     book.look("I0", 1 + len(history.events))
@@ -25,10 +26,10 @@ def judge(index: Index, book: Book) -> None:
     for fault in history.faults:
         if fault.until is None:
             book.broken("I0", f"the fault {fault.kind} was never healed", at=fault.since)
-        elif fault.until < fault.since:
+        elif fault.until < fault.since - windows.skew and not windows.bent:
             book.broken("I0", f"the fault {fault.kind} ended before it began", at=fault.since)
     for call in history.calls:
-        if call.ended_at < call.invoked_at:
+        if call.ended_at < call.invoked_at - windows.skew and not windows.bent:
             book.broken("I0", f"the call {call.op} was answered before it was made", at=call.invoked_at, job=call.job)
     for run in index.runs.values():
         if run.created is None:

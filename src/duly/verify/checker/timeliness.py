@@ -19,13 +19,16 @@ from duly.verify.checker.windows import Windows
 
 def judge(index: Index, lives: dict[str, Life], joined: dict[str, Joined], windows: Windows, book: Book) -> None:
     """Every job that is judged, and every execution that is not final."""
+    if windows.bent:
+        return
     final = index.history.final
     end = final.at if final is not None else index.history.ended_at
+    slots = _Slots(index, windows, end)
     speaking = {_handler(life) for life in lives.values() if any(run.starts for run in life.job.runs)} - {None}
     for id, found in joined.items():
         life = lives[id]
         speaks = _handler(life) in speaking or any(run.starts for run in life.job.runs)
-        late = _by_key(life.job, found.expected, windows, end, speaks, book)
+        late = _by_key(life.job, found.expected, windows, end, speaks, slots, book)
         if speaks and life.known:
             _by_effects(life.job, found, late, book)
     _standing(index, windows, end, book)
@@ -49,7 +52,45 @@ def _begun(run: Run, speaks: bool) -> int | None:
     return run.started_at if speaks else run.grants[0].at if run.grants else None
 
 
-def _by_key(job: Job, expected: Expected, windows: Windows, end: int, speaks: bool, book: Book) -> int:
+class _Slots:
+    """Workers that are all busy take nothing more. about["slots"] says how many handlers can run at once; without it nobody is excused."""
+
+    def __init__(self, index: Index, windows: Windows, end: int) -> None:
+        self._most = int(index.history.about.get("slots") or 0)
+        self._index, self._end = index, end
+        self._needs = windows.calm + windows.forgiveness
+        self._free: list[tuple[int, int]] | None = None
+
+    def deadline(self, at: int) -> int:
+        """The deadline, moved on to when there was room for long enough."""
+        if not self._most:
+            return at
+        if self._free is None:
+            self._free = self._find()
+        for since, until in self._free:
+            if until - max(since, at - self._needs) >= self._needs:
+                return max(since + self._needs, at)
+        return self._end
+
+    def _find(self) -> list[tuple[int, int]]:
+        steps: list[tuple[int, int]] = []
+        for run in self._index.runs.values():
+            over = {event.fence: event.at for event in (*run.attempts, *run.ends)}
+            ended = {effect.fence: effect.at for effect in run.effects if effect.phase == "end"}
+            for start in run.starts:
+                steps += [(start.at, 1), (ended.get(start.fence, over.get(start.fence, self._end)), -1)]
+        free: list[tuple[int, int]] = []
+        since, busy = self._index.history.started_at, 0
+        for at, step in sorted(steps):
+            if step > 0 and busy == self._most - 1:
+                free.append((since, at))
+            busy += step
+            if step < 0 and busy == self._most - 1:
+                since = at
+        return [*free, (since, max(self._end, since))] if busy < self._most else free
+
+
+def _by_key(job: Job, expected: Expected, windows: Windows, end: int, speaks: bool, slots: _Slots, book: Book) -> int:
     """Each run against its own deadline; answers how many fires were late or never began."""
     late = 0
     for run in job.runs:
@@ -65,11 +106,14 @@ def _by_key(job: Job, expected: Expected, windows: Windows, end: int, speaks: bo
         began = _begun(run, speaks)
         book.look("I7")
         if began is None:
-            if deadline <= end and not run.grants:
+            if deadline <= end and not run.grants and slots.deadline(deadline) <= end:
                 late += run.by_schedule
                 book.broken("I7", f"{run.id} of {job.name} never began", at=run.due, job=job.id, run=run.id)
         elif began > deadline:
             late += run.by_schedule
+            deadline = slots.deadline(deadline)
+            if began <= deadline:
+                continue
             says = f"{run.id} of {job.name} began {began - deadline} µs after its deadline"
             book.broken("I7", says, at=began, job=job.id, run=run.id)
     return late

@@ -8,6 +8,20 @@ from duly.verify.history import SECOND, History
 
 # A calm start is at most this much later than a poll.
 CALM = 2 * SECOND
+# A clock that was set back by more than this shows the same times twice: what depends on times cannot be judged then.
+BENT = 2 * SECOND
+
+
+def set_back(history: History) -> int:
+    """How far the store's clock went back at most: as its events show, or as the faults say (`by`, microseconds)."""
+    latest, most = 0, max((-int(fault.about.get("by", 0)) for fault in history.faults), default=0)
+    most = max(most, 0)
+    for event in history.events:
+        if event.at > latest:
+            latest = event.at
+        elif latest - event.at > most:
+            most = latest - event.at
+    return most
 
 
 class Windows:
@@ -18,7 +32,9 @@ class Windows:
         self.recovery = timing.recovery
         self.forgiveness = timing.forgiveness
         self.calm = int(history.about.get("epsilon", timing.poll + CALM))
-        self.skew = int(history.about.get("skew", 0)) + timing.store_clock
+        back = set_back(history)
+        self.bent = back > BENT
+        self.skew = int(history.about.get("skew", 0)) + timing.store_clock + (0 if self.bent else back)
         # An open fault lasts to the end; that the history cannot be judged then is said elsewhere.
         spans = sorted(
             (fault.since, history.ended_at if fault.until is None else fault.until)

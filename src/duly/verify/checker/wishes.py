@@ -22,7 +22,7 @@ def judge(index: Index, lives: dict[str, Life], windows: Windows, book: Book) ->
     for life in lives.values():
         book.look("I13", sum(change.sure for change in (*life.pauses, *life.gone)))
     for call in index.history.calls:
-        if call.op == "run.cancel" and call.status == "ok":
+        if call.op == "run.cancel" and call.status == "ok" and not windows.bent:
             for id in call.runs:
                 run = index.runs.get(id)
                 if run is not None and run.created is not None:
