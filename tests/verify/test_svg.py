@@ -114,7 +114,6 @@ def drawn() -> Figure:
     plot.y_axis(number_marks(0, 1), title="y")
     figure = Figure("drawn", "A & B", "what <it> shows", 200, 120)
     figure.put(plot)
-    figure.legend([("c1", "a line")], 40, 110)
     return figure
 
 

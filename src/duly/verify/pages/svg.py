@@ -72,7 +72,6 @@ STYLE: Final = "".join([
     "svg .tick{fill:none;stroke:var(--tone)}",
     "svg .hollow{fill:none;stroke:var(--tone)}",
     "svg .band{fill:var(--tone);fill-opacity:.1}",
-    "svg .swatch{fill:var(--tone)}",
     "svg text.label{fill:var(--tone);font-weight:600}",
 ])  # fmt: skip
 """How the parts of a figure look, in terms of PALETTE."""
@@ -313,13 +312,6 @@ class Figure:
         lines = element("path", class_=f"tick {tone}", d="M-1 1L1 -1M0 4L4 0M3 5L5 3", stroke_width=1.1)
         self.parts.append(element("pattern", lines, id=key, width=4, height=4, patternUnits="userSpaceOnUse"))
         return f"url(#{key})"
-
-    def legend(self, entries: Iterable[tuple[str, str]], x: float, y: float) -> None:
-        """Tones and what they stand for, in one line."""
-        for tone, words in entries:
-            self.parts.append(element("rect", class_=f"swatch {tone}", x=x, y=y - 8, width=9, height=9))
-            self.parts.append(element("text", words, x=x + 13, y=y))
-            x += 13 + 6.2 * len(words) + 18
 
     def inline(self) -> Markup:
         """As part of a page that has PALETTE and STYLE."""

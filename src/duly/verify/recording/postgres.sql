@@ -1,6 +1,7 @@
 -- The same on PostgreSQL. The actor is the name under which the node connected (`application_name` of its store URL).
 -- `seq` is drawn when a row is written, not when it is committed: writers of the same row wait for one another, so for them
--- it is the order of the commits; a transaction that was rolled back leaves a gap.
+-- it is the order of the commits; a transaction that was rolled back leaves a gap. Retention, when it drops a partition, puts what
+-- must stay in again, which would be told as new: a recorded store is younger than its retention.
 
 CREATE TABLE duly.verify_events (
     seq      bigint   GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
