@@ -212,6 +212,11 @@ def wants_colour(environment: Mapping[str, str] | None = None) -> bool:
     return not source.get("NO_COLOR") and source.get("TERM") != "dumb"
 
 
+def environment_without(*prefixes: str) -> dict[str, str]:
+    """What a process that we start gets of our environment: everything but the variables with these prefixes."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
+
+
 def default_store(home: Path) -> str:
     """The store when nobody names one: a SQLite file in the state directory."""
     return f"sqlite:///{quote(str(home / 'duly.db'))}"

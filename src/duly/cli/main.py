@@ -46,6 +46,7 @@ TREE: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         "Look after it",
         (
             ("doctor", "doctor", "check everything, with a fix for each finding"),
+            ("verify", "verify", "test the guarantees on this machine: kill, pause and cut off real processes"),
             ("key", "keys", "API keys: create, list, revoke"),
             ("conformance", "conformance", "check a server, or a worker, against the worker protocol"),
             ("db", "db", "the store: status, upgrade, backup"),

@@ -222,6 +222,26 @@ _ALL = (
         "The command line is not understood",
         "The message names the word. `duly --help` shows all commands and `duly COMMAND -h` what one takes.",
     ),
+    Code(
+        "DULY-E605",
+        500,
+        "No PostgreSQL server to test with",
+        "`duly verify --store postgres` starts a server of its own: install PostgreSQL, or test SQLite or an empty database of yours.",
+    ),
+    Code(
+        "DULY-E606",
+        409,
+        "The database has jobs in it",
+        "`duly verify` breaks what runs them. Give it an empty database, or none: then it makes its own.",
+    ),
+    Code("DULY-E607", 500, "The nodes under test did not come up", "Look at their logs, in the directory that the message names."),
+    Code(
+        "DULY-E608",
+        500,
+        "The nodes under test do not answer",
+        "They did not recover after the faults. Their logs are where the message says.",
+    ),
+    Code("DULY-E609", 400, "Not the history of a test", "`duly verify --report DIR` keeps one in DIR, and `duly verify --check` reads it."),
 )
 
 CODES: dict[str, Code] = {code.code: code for code in _ALL}

@@ -121,7 +121,10 @@ class Refusal(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Fault(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Something was broken, here, from then to then. `until` is None while it lasts: a history with an open fault cannot be judged."""
+    """Something was broken, here, from then to then. `until` is None while it lasts: a history with an open fault cannot be judged.
+
+    One whose `about` says `harmless` may delay nothing, so it excuses nothing.
+    """
 
     kind: str
     since: int

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlsplit
 
 import asyncpg
 
@@ -99,13 +100,13 @@ class Pool:
             connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
-        settings = {"application_name": f"duly-{self._lane.value}", "search_path": SCHEMA, "jit": "off", "timezone": "UTC"}
+        settings = {"search_path": SCHEMA, "jit": "off", "timezone": "UTC"}
         return await asyncpg.connect(
             self._dsn,
             timeout=CONNECT_TIMEOUT,
             command_timeout=DEADLINE,
             statement_cache_size=200,
-            server_settings=settings | _SETTINGS[self._lane],
+            server_settings=named(self._dsn, f"duly-{self._lane.value}") | settings | _SETTINGS[self._lane],
         )
 
     async def close(self) -> None:
@@ -217,6 +218,12 @@ class PostgresEngine:
 
 def _arguments(statement: Statement, params: Mapping[str, Any]) -> list[Any]:
     return [params[name] for name in statement.names]
+
+
+def named(dsn: str, name: str) -> dict[str, str]:
+    """What a connection is called on the server: as the store's URL says with `application_name`, else by what it is for."""
+    given = dict(parse_qsl(urlsplit(dsn).query)).get("application_name")
+    return {"application_name": given or name}
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from typing import Any
 import asyncpg
 
 from duly.adapters.sql.bell import Bell
-from duly.adapters.sql.engine_postgres import CONNECT_TIMEOUT, SCHEMA
+from duly.adapters.sql.engine_postgres import CONNECT_TIMEOUT, SCHEMA, named
 from duly.domain.instants import Instant
 
 log = logging.getLogger("duly.transport")
@@ -106,7 +106,7 @@ class PostgresTransport(Bell):
         """Stay connected. A connection that dies without a word is noticed by the probe."""
         while True:
             try:
-                connection = await asyncpg.connect(self._dsn, timeout=CONNECT_TIMEOUT, server_settings={"application_name": "duly-listen"})
+                connection = await asyncpg.connect(self._dsn, timeout=CONNECT_TIMEOUT, server_settings=named(self._dsn, "duly-listen"))
                 await connection.add_listener(CHANNEL, self._heard)
             except Exception as error:
                 # Whatever it is: without hints everybody polls, and we try again.

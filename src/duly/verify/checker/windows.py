@@ -36,7 +36,11 @@ class Windows:
         self.bent = back > BENT
         self.skew = int(history.about.get("skew", 0)) + timing.store_clock + (0 if self.bent else back)
         # An open fault lasts to the end; that the history cannot be judged then is said elsewhere.
-        spans = sorted((fault.since, history.ended_at if fault.until is None else fault.until) for fault in history.faults)
+        spans = sorted(
+            (fault.since, history.ended_at if fault.until is None else fault.until)
+            for fault in history.faults
+            if not fault.about.get("harmless")
+        )
         self.spans: list[tuple[int, int]] = []
         for since, until in spans:
             if self.spans and since <= self.spans[-1][1] + self.recovery:

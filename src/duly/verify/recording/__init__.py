@@ -21,6 +21,8 @@ READ = "SELECT seq, at, kind, actor, tenant, job, run, attempt, fence, worker, s
 # Milliseconds, rounded up: an event is never recorded before it happened.
 _NOW = "CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000 + 999"
 
+_FUNCTIONS = r"SELECT proname FROM pg_proc WHERE pronamespace = 'duly'::regnamespace AND proname LIKE 'verify\_%'"
+
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -51,6 +53,19 @@ async def read_postgres(dsn: str) -> list[Event]:
     connection = await _connect(dsn)
     try:
         return events_of(await connection.fetch(READ.format(table="duly.verify_events")))
+    finally:
+        await connection.close()
+
+
+async def remove_postgres(dsn: str) -> None:
+    """Record no more, and leave nothing of the recording behind."""
+    connection = await _connect(dsn)
+    try:
+        async with connection.transaction():
+            # The triggers go with their functions.
+            for row in await connection.fetch(_FUNCTIONS):
+                await connection.execute(f"DROP FUNCTION duly.{row['proname']} CASCADE")
+            await connection.execute("DROP TABLE IF EXISTS duly.verify_events")
     finally:
         await connection.close()
 

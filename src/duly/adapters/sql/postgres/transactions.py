@@ -15,7 +15,7 @@ from typing import Any
 
 import asyncpg
 
-from duly.adapters.sql.engine_postgres import CONNECT_TIMEOUT, translated
+from duly.adapters.sql.engine_postgres import CONNECT_TIMEOUT, named, translated
 from duly.adapters.sql.statements import statements
 from duly.domain.errors import Invalid, LeaseLost, Unavailable
 from duly.domain.ids import execution_text
@@ -82,7 +82,7 @@ class PostgresTransactions:
                     max_size=self._most,
                     timeout=CONNECT_TIMEOUT,
                     max_inactive_connection_lifetime=IDLE_CONNECTION_LIVES,
-                    server_settings={"application_name": "duly-transaction", "idle_in_transaction_session_timeout": LONGEST_PAUSE},
+                    server_settings=named(self._dsn, "duly-transaction") | {"idle_in_transaction_session_timeout": LONGEST_PAUSE},
                 )
             return self._pool
 
