@@ -117,7 +117,7 @@ def _believe(job: Job, windows: Windows, end: int) -> Expected:
             continue
         following = move.data.get("next", move.data.get("to"))
         if move.kind == "schedule.advanced" and move.data["from"] < move.data["to"]:
-            expected.believed.append((move.data["from"], min(move.data["to"], move.at + 1)))
+            expected.believed.append((move.data["from"], min(move.data["to"], move.at + windows.skew + 1)))
         waits = None if move.data.get("paused") else following
     if waits is not None and waits < NEVER and windows.deadline(waits) <= end:
         expected.must[waits] = windows.deadline(waits)
