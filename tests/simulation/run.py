@@ -54,7 +54,9 @@ class _Errors(logging.Handler):
         self._said = said
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._said.append(f"logged by {record.name}: {record.getMessage()} {record.exc_info[1]!r}" if record.exc_info else record.getMessage())
+        self._said.append(
+            f"logged by {record.name}: {record.getMessage()} {record.exc_info[1]!r}" if record.exc_info else record.getMessage()
+        )
 
 
 class DirectEngine(SqliteEngine):
