@@ -166,7 +166,23 @@ class Timing(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class History(msgspec.Struct, kw_only=True):
-    """Everything that is known about one run. `about` names the store, the versions and the seed."""
+    """Everything that is known about one run. `about` names the store, the versions and the seed.
+
+    What the checker reads in `about`, all of it optional:
+
+        skew          how far the clocks of nodes and handlers may be from the store's, in microseconds; nothing without it
+        epsilon       how late a start may be in calm times, in microseconds; two seconds more than a poll without it
+        slots         how many handlers can run at once: while all are busy, nobody is late
+        owners        the node of each dispatcher, by the name under which it owns shards
+        hints         which faults of hints were injected, and how often; `indexDiffers`: what the index had wrong in the end
+        ownWaits      handlers name the time of their retries themselves; `ownDeaths`: they give up before their tries are used up
+        reached       nasty states that only the harness can see, with how often it saw them
+        canaries      secrets that must stand nowhere; `texts`: logs, pages and dumps that are looked through for them as well
+        samples       numbers over time, each with its `at`; `slopes`: by how much each may grow in an hour
+
+    and in that of a fault: `by`, the microseconds by which the store's clock was set on (or back, when negative), and `grace`,
+    the microseconds that a drained worker has to give back what it holds.
+    """
 
     started_at: int
     ended_at: int

@@ -267,34 +267,38 @@ DAY = 86_400
 
 @lru_cache(maxsize=4096)
 def stretches(zone_name: str, first_day: int, last_day: int) -> tuple[tuple[int, int, int], ...]:
-    """(from, to, offset): the stretches of constant offset from one day to another, found by asking every hour."""
+    """(from, to, offset): the stretches of constant offset from one day to another, found by asking every third hour."""
     zone = zone_of(zone_name)
     found: list[tuple[int, int, int]] = []
     begin, end = first_day * DAY, last_day * DAY
     shown = offset(begin, zone)
-    for hour in range(begin, end, 3600):
-        if offset(hour + 3600, zone) == shown:
+    for early in range(begin, end, 3 * 3600):
+        late = early + 3 * 3600
+        if offset(late, zone) == shown:
             continue
-        change = hour
-        while offset(change, zone) == shown:
-            change += 1
-        found.append((begin, change, shown))
-        begin, shown = change, offset(change, zone)
+        while late - early > 1:
+            middle = (early + late) // 2
+            early, late = (middle, late) if offset(middle, zone) == shown else (early, middle)
+        found.append((begin, late, shown))
+        begin, shown = late, offset(late, zone)
     return (*found, (begin, end, shown))
 
 
 def readings(fields: dict[str, str], first: int, last: int) -> list[int]:
     """Every wall clock reading in [first, last) that the expression names, as seconds since 1970 on that wall."""
+    hours, minutes, seconds = (sorted(values(name, fields[name])) for name in ("hour", "minute", "second"))
     found: list[int] = []
-    times = [
-        hour * 3600 + minute * 60 + second
-        for hour in sorted(values("hour", fields["hour"]))
-        for minute in sorted(values("minute", fields["minute"]))
-        for second in sorted(values("second", fields["second"]))
-    ]
     for day in range(first // DAY, -(-last // DAY)):
-        if date_matches(fields, (EPOCH + timedelta(days=day)).date()):
-            found += [day * DAY + time for time in times if first <= day * DAY + time < last]
+        if not date_matches(fields, (EPOCH + timedelta(days=day)).date()):
+            continue
+        for hour in hours:
+            start = day * DAY + hour * 3600
+            if start + 3600 <= first or start >= last:
+                continue
+            for minute in minutes:
+                at = start + minute * 60
+                if first - 60 < at < last:
+                    found += [at + second for second in seconds if first <= at + second < last]
     return found
 
 

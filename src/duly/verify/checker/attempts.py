@@ -20,6 +20,7 @@ from duly.verify.checker.codes import (
 from duly.verify.checker.index import Index, Run
 from duly.verify.checker.lives import Life
 from duly.verify.checker.windows import Windows
+from duly.verify.checker.words import span
 from duly.verify.history import Event
 from duly.verify.targets import Plan
 
@@ -86,7 +87,7 @@ class _Replay:
         run, book = self.run, self.book
         book.look("I18")
         if run.by_schedule and not self.windows.bent and run.created is not None and run.created.at < run.nominal - self.windows.skew:
-            self._break("I6", f"was fired {run.nominal - run.created.at} µs before its time", run.created)
+            self._break("I6", f"was fired {span(run.nominal - run.created.at)} before its time", run.created)
         created = 0
         for event in run.events:
             match event.kind:
@@ -153,7 +154,7 @@ class _Replay:
         if event.attempt != self.attempt:
             self._break("I10", f"was granted as attempt {event.attempt}, and attempt {self.attempt} is next", event)
         if event.at < self.due - self.windows.skew and not self.windows.bent:
-            self._break("I6", f"was granted {self.due - event.at} µs before it was due", event)
+            self._break("I6", f"was granted {span(self.due - event.at)} before it was due", event)
         # A grant to a run that is live is said once, as I4.
         if self.live is None:
             self._move(RUNNING, event)
@@ -249,7 +250,7 @@ def _starts(run: Run, windows: Windows, book: Book) -> None:
     for start in run.starts:
         book.look("I6")
         if start.at < due - windows.skew and not windows.bent:
-            book.broken("I6", f"{run.id} began {due - start.at} µs before it was due", at=start.at, run=run.id, job=run.job)
+            book.broken("I6", f"{run.id} began {span(due - start.at)} before it was due", at=start.at, run=run.id, job=run.job)
         if start.checkpoint is None:
             continue
         grant = next((grant for grant in run.grants if grant.fence == start.fence), None)
@@ -288,7 +289,7 @@ def _retries(run: Run, plan: Plan | None, version: Event | None, index: Index, w
             judged = plan is not None and not rules and not windows.bent and not index.history.about.get("ownWaits")
             # The wait is counted by the worker's clock, the end of the attempt by the handler's.
             if judged and retry_at - ended < wait - windows.forgiveness:
-                _budget(run, f"is tried again after {retry_at - ended} µs, and {wait} is the shortest wait", event, book)
+                _budget(run, f"is tried again after {span(retry_at - ended)}, and {span(wait)} is the shortest wait", event, book)
         if outcome == WORKER_LOST and plan is not None and losses >= most_losses:
             _budget(run, f"is tried again after {losses} lost workers of {most_losses}", event, book)
     if run.state == DEAD and plan is not None and not rules and not index.history.about.get("ownDeaths"):

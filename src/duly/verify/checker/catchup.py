@@ -15,6 +15,7 @@ from duly.verify.checker.codes import NEVER, SKIP_ASKED, SKIP_MISFIRE
 from duly.verify.checker.index import Index, Run
 from duly.verify.checker.lives import Life
 from duly.verify.checker.windows import Windows
+from duly.verify.checker.words import when
 from duly.verify.history import SECOND, Event
 from duly.verify.targets import Plan
 
@@ -107,9 +108,8 @@ def _advance(life: Life, plan: Plan, move: Event, part: list[Run], windows: Wind
             guesses = [at, until, *policy.guesses(due, ran)]
             if any(_explains(policy, due, now, missed, judged) for now in guesses if at <= now <= until):
                 return
-    says = (
-        f"{life.job.name}: of {len(seen)} targets from {first} on, {len(seen) - len(missed)} ran; {policy.name} explains that at no instant"
-    )
+    ran_of = f"{len(seen) - len(missed)} of {len(seen)} targets from {when(first)} on"
+    says = f"{life.job.name} ran {ran_of}, and {policy.name} explains that at no instant"
     book.broken("I12", says, at=move.at, job=life.job.id, seqs=(move.seq,))
 
 

@@ -11,6 +11,7 @@ from duly.verify.checker.expected import Expected, expect
 from duly.verify.checker.index import Index, Job, Run
 from duly.verify.checker.lives import Life
 from duly.verify.checker.windows import Windows
+from duly.verify.checker.words import span, when
 from duly.verify.history import Call
 
 
@@ -45,16 +46,20 @@ def _join(life: Life, windows: Windows, end: int, book: Book) -> Joined:
         nominal = run.nominal
         if nominal in by_nominal:
             joined.twice.append(run)
-            says = f"{job.name} fired twice for {nominal}: {by_nominal[nominal].id} and {run.id}"
+            says = f"{job.name} fired twice for {when(nominal)}: {by_nominal[nominal].id} and {run.id}"
             book.broken("I2", says, at=nominal, job=job.id, run=run.id, seqs=_seqs(run))
             continue
         by_nominal[nominal] = run
         if nominal in expected.stopped:
             joined.phantom.append(run)
-            book.broken("I13", f"{job.name} fired for {nominal}, paused or deleted", at=nominal, job=job.id, run=run.id, seqs=_seqs(run))
+            book.broken(
+                "I13", f"{job.name} fired for {when(nominal)}, paused or deleted", at=nominal, job=job.id, run=run.id, seqs=_seqs(run)
+            )
         elif not windows.bent and not expected.allows(nominal):
             joined.phantom.append(run)
-            book.broken("I2", f"{job.name} fired for {nominal}, which is no target", at=nominal, job=job.id, run=run.id, seqs=_seqs(run))
+            book.broken(
+                "I2", f"{job.name} fired for {when(nominal)}, which is no target", at=nominal, job=job.id, run=run.id, seqs=_seqs(run)
+            )
         _jitter(run, life, book)
         skip = run.data.get("skip")
         if skip is not None and skip not in (SKIP_MISFIRE, SKIP_ASKED):
@@ -66,8 +71,8 @@ def _join(life: Life, windows: Windows, end: int, book: Book) -> Joined:
     for target in expected.must:
         if target not in by_nominal:
             joined.missing.append(target)
-            book.broken("I1", f"{job.name} lost its target {target}: neither fired nor skipped", at=target, job=job.id)
-            book.broken("I2", f"{job.name} did not fire for {target}", at=target, job=job.id)
+            book.broken("I1", f"{job.name} lost its target {when(target)}: neither fired nor skipped", at=target, job=job.id)
+            book.broken("I2", f"{job.name} did not fire for {when(target)}", at=target, job=job.id)
     return joined
 
 
@@ -79,7 +84,7 @@ def _jitter(run: Run, life: Life, book: Book) -> None:
     """The nominal time stays; what is due moves, and by less than the jitter."""
     plan = life.plan_of(run.data.get("versionId"))
     if plan is not None and not 0 <= run.due - run.nominal <= max(plan.jitter - 1, 0):
-        says = f"{run.id} is due {run.due - run.nominal} µs after its time, and its jitter is {plan.jitter}"
+        says = f"{run.id} is due {span(run.due - run.nominal)} after its time, and its jitter is {span(plan.jitter)}"
         book.broken("I2", says, at=run.nominal, job=run.job, run=run.id, seqs=_seqs(run))
 
 

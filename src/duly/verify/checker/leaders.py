@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from duly.verify.checker.book import Book
 from duly.verify.checker.index import Index
 from duly.verify.checker.windows import Windows
+from duly.verify.checker.words import span
 from duly.verify.history import SECOND, Event, Fault
 
 # Past the end of a leader's lease, somebody else must have taken over within this.
@@ -101,5 +102,5 @@ def _gaps(shard: int, events: list[Event], nodes: _Nodes, faults: list[Fault], e
                 continue
             book.look("I8")
             if until > by + windows.forgiveness:
-                says = f"shard {shard} of {owner} was without a leader for {until - fault.since} µs"
+                says = f"shard {shard} of {owner} was without a leader for {span(until - fault.since)}"
                 book.broken("I8", says, at=fault.since, seqs=(event.seq,))

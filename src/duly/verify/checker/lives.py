@@ -130,7 +130,7 @@ def _life(job: Job, windows: Windows) -> Life:
         first = min(call.invoked_at for call in creates)
         last = min((call.ended_at for call in told), default=_settled(creates, windows))
         # A create that nobody was told of counts as soon as the store or a handler speaks of the job.
-        life.created = Change(0, first - skew, last + skew, bool(told) or job.created is not None)
+        life.created = Change(0, first - skew - windows.behind(first, last), last + skew, bool(told) or job.created is not None)
         life.plans.append(Plan(creates[0].body, told[0].answer if told else None))
         life.specs.append(life.created)
         if 1 in numbers:
@@ -142,7 +142,8 @@ def _life(job: Job, windows: Windows) -> Life:
         sure = call.status == "ok"
         last = call.ended_at if sure else _settled([call], windows)
         value = len(life.plans) if call.op == "job.update" else len(life.pause_values) if call.op == "job.pause" else 0
-        change = Change(1 if call.op == "job.delete" else value, call.invoked_at - skew, last + skew, sure)
+        first = call.invoked_at - skew - windows.behind(call.invoked_at, last)
+        change = Change(1 if call.op == "job.delete" else value, first, last + skew, sure)
         match call.op:
             case "job.update":
                 plan = Plan(call.body, call.answer if sure else None)

@@ -10,6 +10,7 @@ from duly.verify.checker.codes import BY_BACKFILL, RELEASED, SKIPPED, WAITS_FOR_
 from duly.verify.checker.index import Index, Job, Run
 from duly.verify.checker.lives import Life
 from duly.verify.checker.windows import Windows
+from duly.verify.checker.words import span
 from duly.verify.history import SECOND, Event
 from duly.verify.targets import Plan
 
@@ -185,7 +186,7 @@ def _rates(lives: dict[str, Life], windows: Windows, book: Book) -> None:
         for early, late in zip(starts, starts[most:], strict=False):
             book.look("I11")
             if late - early < period - windows.skew:
-                book.broken("I11", f"{life.job.name} began {most + 1} times within {late - early} µs", at=late, job=life.job.id)
+                book.broken("I11", f"{life.job.name} began {most + 1} times within {span(late - early)}", at=late, job=life.job.id)
 
 
 def _starts(job: Job) -> list[int]:

@@ -10,6 +10,7 @@ from duly.verify.checker.book import Book
 from duly.verify.checker.index import Index, Worker
 from duly.verify.checker.lives import Life
 from duly.verify.checker.windows import Windows
+from duly.verify.checker.words import span
 from duly.verify.history import SECOND
 from duly.verify.oracle import local, zone_of
 
@@ -51,7 +52,7 @@ def _drains(index: Index, windows: Windows, book: Book) -> None:
             book.look("I20")
             for grant in worker.grants:
                 if grant.at > fault.since + windows.forgiveness:
-                    says = f"{grant.run} was granted to worker {worker.id} {grant.at - fault.since} µs after it began to drain"
+                    says = f"{grant.run} was granted to worker {worker.id} {span(grant.at - fault.since)} after it began to drain"
                     book.broken("I20", says, at=grant.at, run=grant.run, seqs=(grant.seq,))
             if grace is not None:
                 _given_back(index, worker, fault.since, fault.since + int(grace) + windows.forgiveness, book)

@@ -15,6 +15,7 @@ from duly.verify.checker.lives import Life
 from duly.verify.checker.matching import pair
 from duly.verify.checker.sanity import standing
 from duly.verify.checker.windows import Windows
+from duly.verify.checker.words import span, when
 
 
 def judge(index: Index, lives: dict[str, Life], joined: dict[str, Joined], windows: Windows, book: Book) -> None:
@@ -30,7 +31,7 @@ def judge(index: Index, lives: dict[str, Life], joined: dict[str, Joined], windo
         speaks = _handler(life) in speaking or any(run.starts for run in life.job.runs)
         late = _by_key(life.job, found.expected, windows, end, speaks, slots, book)
         if speaks and life.known:
-            _by_effects(life.job, found, late, book)
+            _by_effects(life.job, found, late, windows.skew, book)
     _standing(index, windows, end, book)
 
 
@@ -114,29 +115,29 @@ def _by_key(job: Job, expected: Expected, windows: Windows, end: int, speaks: bo
             deadline = slots.deadline(deadline)
             if began <= deadline:
                 continue
-            says = f"{run.id} of {job.name} began {began - deadline} µs after its deadline"
+            says = f"{run.id} of {job.name} began {span(began - deadline)} after its deadline"
             book.broken("I7", says, at=began, job=job.id, run=run.id)
     return late
 
 
-def _by_effects(job: Job, found: Joined, late: int, book: Book) -> None:
+def _by_effects(job: Job, found: Joined, late: int, skew: int, book: Book) -> None:
     """The starts against the targets, and what that says against what the store says."""
     expected = found.expected
     by_nominal = {run.nominal: run for run in reversed(job.fires)}
     must: list[tuple[int, int]] = []
-    may: list[tuple[int, int]] = [(target, NEVER) for target in expected.may]
+    may: list[tuple[int, int]] = [(target - skew, NEVER) for target in expected.may]
     for target, deadline in expected.must.items():
         run = by_nominal.get(target)
-        may.append((target, NEVER))
+        may.append((target - skew, NEVER))
         if run is None:
-            must.append((target, deadline))
+            must.append((target - skew, deadline))
         elif not _needs_no_start(run):
-            must.append((target, NEVER if _waited(run) else deadline + run.due - run.nominal))
+            must.append((target - skew, NEVER if _waited(run) else deadline + run.due - run.nominal))
     starts = [run.started_at for run in job.fires if run.started_at is not None]
     lost, _ = pair(must, starts)
     book.look("I7", len(must))
     if len(lost) > len(found.missing) + late + sum(1 for run in job.fires if not run.starts and not _needs_no_start(run)):
-        targets = ", ".join(str(must[place][0]) for place in lost[:5])
+        targets = ", ".join(when(must[place][0]) for place in lost[:5])
         book.broken(
             "I7", f"{job.name}: no start can be paired with {targets}, and the store says that all ran", at=must[lost[0]][0], job=job.id
         )

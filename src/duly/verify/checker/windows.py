@@ -13,9 +13,11 @@ BENT = 2 * SECOND
 
 
 def set_back(history: History) -> int:
-    """How far the store's clock went back at most: as its events show, or as the faults say (`by`, microseconds)."""
-    latest, most = 0, max((-int(fault.about.get("by", 0)) for fault in history.faults), default=0)
-    most = max(most, 0)
+    """How far the store's clock was set back at most, if anything was done to it: as the faults say (`by`), or as its events show."""
+    touched = [fault for fault in history.faults if "by" in fault.about or "clock" in fault.kind or "failover" in fault.kind]
+    if not touched:
+        return 0
+    latest, most = 0, max(0, *(-int(fault.about.get("by", 0)) for fault in touched))
     for event in history.events:
         if event.at > latest:
             latest = event.at
@@ -35,6 +37,9 @@ class Windows:
         back = set_back(history)
         self.bent = back > BENT
         self.skew = int(history.about.get("skew", 0)) + timing.store_clock + (0 if self.bent else back)
+        # While a node has not learnt of a step of the store's clock, its own is behind by that much.
+        self._steps = [(fault.since, fault.until or history.ended_at, int(fault.about.get("by", 0))) for fault in history.faults]
+        self._steps = [step for step in self._steps if step[2] > 0]
         # An open fault lasts to the end; that the history cannot be judged then is said elsewhere.
         spans = sorted((fault.since, history.ended_at if fault.until is None else fault.until) for fault in history.faults)
         self.spans: list[tuple[int, int]] = []
@@ -59,3 +64,7 @@ class Windows:
         soon = at + self.calm
         span = self.over(at, soon)
         return (soon if span is None else max(soon, span[1] + self.recovery)) + self.forgiveness
+
+    def behind(self, first: int, last: int) -> int:
+        """By how much a node's clock may have been behind the store's between two instants."""
+        return sum(by for since, until, by in self._steps if since <= last and first <= until)

@@ -9,6 +9,7 @@ from duly.verify.checker.codes import CANCELLED, STATE_NAMES
 from duly.verify.checker.index import Index, Run
 from duly.verify.checker.lives import Life
 from duly.verify.checker.windows import Windows
+from duly.verify.checker.words import span
 from duly.verify.history import SECOND, Call
 
 _FINAL_NAMES = frozenset(STATE_NAMES[4:])
@@ -40,7 +41,7 @@ def _cancel(run: Run, call: Call, lives: dict[str, Life], windows: Windows, end:
 
     for grant in run.grants:
         if grant.at > told:
-            broken(f"was granted {grant.at - call.ended_at} µs after its cancel was acknowledged", grant.at, grant.seq)
+            broken(f"was granted {span(grant.at - call.ended_at)} after its cancel was acknowledged", grant.at, grant.seq)
     answered = call.answer.get("state")
     if answered in _FINAL_NAMES and run.ends and STATE_NAMES[run.ends[0].data["state"]] != answered:
         broken(f"was answered as {answered} and ended as {STATE_NAMES[run.ends[0].data['state']]}", run.ends[0].at, run.ends[0].seq)
