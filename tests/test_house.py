@@ -18,6 +18,29 @@ WORLDLY = {"asyncio", "logging", "os", "random", "secrets", "socket", "sqlite3",
 # The one library that decisions rest on: recurrence rules are expanded by pure functions of its own.
 LENT = {"src/duly/domain/rule.py": {"dateutil"}}
 WALL_CLOCK = {"now", "today", "utcnow"}
+# What a simulation runs must ask its ports for time, chance and threads, or a seed could not repeat it.
+REPEATABLE = ("domain", "ports", "wire", "usecases", "roles", "adapters/memory", "adapters/sql")
+UNREPEATABLE = {"random", "secrets", "threading", "time", "concurrent"}
+UNREPEATABLE_CALLS = {
+    "asyncio.to_thread",
+    "datetime.now",
+    "datetime.today",
+    "datetime.utcnow",
+    "os.getpid",
+    "os.urandom",
+    "uuid.uuid1",
+    "uuid.uuid4",
+    "uuid1",
+    "uuid4",
+}
+# Each with the reason why the simulation does not meet it.
+NOT_SIMULATED = {
+    "src/duly/adapters/sql/engine_sqlite.py": "the writer's thread and the machine's clock: the simulation has an engine of its own",
+    "src/duly/adapters/sql/sqlite/transactions.py": "transactions of handlers in threads",
+    "src/duly/roles/heartbeat.py": "the thread that beats: the simulation beats in a task, with the same logic",
+    "src/duly/roles/keeper.py": "checkpoints that handlers in threads ask for",
+    "src/duly/ports/handlers.py": "checkpoints that handlers in threads ask for",
+}
 UNSAFE_MODULES = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
 UNSAFE_BUILTINS = {"__import__", "eval", "exec"}
 UNSAFE_CALLS = {"asyncio.create_subprocess_shell", "os.popen", "os.system", "yaml.load", "yaml.unsafe_load"}
@@ -108,6 +131,21 @@ def test_the_domain_never_reads_the_clock() -> None:
     ]
 
     assert offences == []
+
+
+def test_what_is_simulated_asks_its_ports_for_time_chance_and_threads() -> None:
+    simulated = {name: tree for name, tree in modules().items() if name.startswith(tuple(f"src/duly/{part}/" for part in REPEATABLE))}
+    offences = [
+        (name, f"{name}:{line}: {used}")
+        for name, tree in simulated.items()
+        for line, used in (
+            *((line, imported) for line, imported in imports(tree) if imported.split(".")[0] in UNREPEATABLE),
+            *((call.lineno, dotted(call.func)) for call in calls(tree) if dotted(call.func) in UNREPEATABLE_CALLS),
+        )
+    ]
+
+    assert [offence for name, offence in offences if name not in NOT_SIMULATED] == []
+    assert NOT_SIMULATED.keys() == {name for name, _ in offences}, "who needs no exception any more is not listed"
 
 
 def test_nothing_is_pickled() -> None:

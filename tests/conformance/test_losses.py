@@ -8,7 +8,7 @@ import pytest
 
 from duly.domain.decide import WAIT_AFTER_LOSS
 from duly.domain.execution import Lost
-from duly.domain.instants import MINUTE, SECOND
+from duly.domain.instants import HOUR, MINUTE, SECOND
 from duly.domain.job import Priority
 from duly.domain.lifecycle import Outcome, State
 from duly.domain.retry import RetryPolicy
@@ -25,6 +25,21 @@ async def abandon(world: World, count: int = 1, **job: object) -> list:
 
 
 class TestLose:
+    async def test_a_silent_worker_is_not_waited_for_when_the_clock_is_set_back(self, world: World) -> None:
+        (run_id,) = await abandon(world)
+        world.turn(-HOUR)
+
+        assert await world.lose() == LossReport(leases=1, lost=1)
+
+        assert await world.state(run_id) is State.SCHEDULED
+
+    async def test_a_small_step_of_the_clock_costs_nobody_its_life(self, world: World) -> None:
+        await world.enqueue(await world.job())
+        await world.claimed(await world.worker())
+        world.turn(-TTL)
+
+        assert await world.lose() == LossReport(leases=0, lost=0)
+
     async def test_a_lost_attempt_is_recorded_and_waits_again(self, world: World) -> None:
         ids = await abandon(world, 3)
 

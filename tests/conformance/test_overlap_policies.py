@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +13,7 @@ import pytest
 from duly.domain.instants import HOUR, MINUTE, SECOND
 from duly.domain.job import Job
 from duly.domain.lifecycle import Outcome, SkipReason, State, is_final
+from duly.domain.limits import Limits
 from duly.domain.overlap import Overlap, OverlapPolicy
 from duly.domain.retry import RetryPolicy
 from tests.conformance.ledger import assert_ledger_is_sound, raw
@@ -269,3 +270,23 @@ async def _settle(world: World, job: Job) -> None:
         if not await world.run(of=[job]) and all(is_final(run.state) for run in await world.of_job(job)):
             return
     raise AssertionError("something waits for ever")
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(max_concurrent=1)], ids=["plain", "at a gate"])
+async def test_a_place_that_comes_free_does_not_start_anybody_before_its_time(world: World, limits: Limits) -> None:
+    job = await world.job(every=MINUTE, overlap=POLICIES.QUEUE_ONE, limits=limits)
+    await world.fire()
+    worker = await world.worker(ttl=HOUR)
+    claimed = await world.claimed(worker)
+    world.turn(MINUTE)
+    due = await world.decide()
+    # As jitter puts it off.
+    await world.fire(replace(due, fires=[fire._replace(delay=30 * SECOND, rank=fire.rank + 30 * SECOND) for fire in due.fires]))
+
+    await world.finish(worker, claimed)
+
+    assert await states(world, job) == [K, S]
+    world.turn(30 * SECOND)
+    await world.promote()
+    assert await states(world, job) == [K, P]
+    await assert_ledger_is_sound(world.engine)

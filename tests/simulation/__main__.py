@@ -78,7 +78,8 @@ def _run_one(options: argparse.Namespace) -> int:
     if outcome.findings:
         _show_failure(outcome, smaller=not options.set)
         return 1
-    print(f"seed {plan.seed}: {outcome.fires} fires, {outcome.steps} steps, digest {outcome.digest & 0xFFFFFFFFFFFFFFFF:016x}, nothing violated")
+    digest = f"{outcome.digest & 0xFFFFFFFFFFFFFFFF:016x}"
+    print(f"seed {plan.seed}: {outcome.fires} fires, {outcome.steps} steps, digest {digest}, nothing violated")
     return 0
 
 
@@ -114,7 +115,9 @@ def _told(outcome: Outcome, plan: Plan) -> list[str]:
 
 def _event(event: Event) -> str:
     about = " ".join(
-        f"{name}={value}" for name in ("job", "run", "attempt", "fence", "worker", "shard", "epoch") if (value := getattr(event, name)) is not None
+        f"{name}={value}"
+        for name in ("job", "run", "attempt", "fence", "worker", "shard", "epoch")
+        if (value := getattr(event, name)) is not None
     )
     return f"S {event.seq} {event.kind} by {event.actor} {about} {event.data}"
 
@@ -136,7 +139,10 @@ def _show_progress(totals: Totals, all_of: int) -> None:
     rate = totals.seeds / max(totals.seconds, 0.001)
     reached = sum(1 for count in totals.reached.values() if count)
     print(
-        f"\r{totals.seeds}/{all_of} seeds, {rate:.1f}/s, {len(totals.failed)} violated, {reached} states reached ", end="", file=sys.stderr, flush=True
+        f"\r{totals.seeds}/{all_of} seeds, {rate:.1f}/s, {len(totals.failed)} violated, {reached} states reached ",
+        end="",
+        file=sys.stderr,
+        flush=True,
     )
 
 

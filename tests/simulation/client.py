@@ -195,7 +195,9 @@ class Clients:
                 await self._ask("job.pause", name, actor, lambda api: api.jobs.pause(actor, id, "drawn"), job=known)
             case 1:
                 until = self.fleet.clock.now() + chance.randint(1, 8) * SECOND
-                await self._ask("job.pause", name, actor, lambda api: api.jobs.pause(actor, id, None, until), job=known, body={"until": until})
+                await self._ask(
+                    "job.pause", name, actor, lambda api: api.jobs.pause(actor, id, None, until), job=known, body={"until": until}
+                )
             case 2 | 3:
                 await self._ask("job.resume", name, actor, lambda api: api.jobs.resume(actor, id), job=known)
             case 4:

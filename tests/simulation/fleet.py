@@ -39,7 +39,6 @@ from tests.simulation.hints import Air, ForgetfulIndex, SimulatedTransport
 from tests.simulation.loop import Node, SimulatedLoop
 from tests.simulation.plan import Plan
 
-
 # Seconds between two looks at the store's clock.
 LEARNS = 5.0
 
@@ -242,8 +241,6 @@ class _Watched:
         for item in finished:
             if item.id in refused:
                 self._fleet.refusals.append(
-                    Refusal(
-                        at=self._fleet.clock.now(), what="finish", actor=self._name, run=execution_text(item.id), fence=int(item.lease)
-                    )
+                    Refusal(at=self._fleet.clock.now(), what="finish", actor=self._name, run=execution_text(item.id), fence=int(item.lease))
                 )
         return refused

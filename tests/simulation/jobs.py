@@ -170,4 +170,3 @@ class JobDrawer:
             body["intervalSec"] = 4
             body["overlap"] = self._chance.choice(("kill_previous", "cancel_previous"))
             body["endAt"] = to_rfc3339(now + round(0.5 * self._plan.horizon * SECOND))
-

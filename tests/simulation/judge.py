@@ -22,7 +22,9 @@ def judge(world: World, history: History) -> list[str]:
     except AssertionError as error:
         found.append(f"ledger: {error}")
     if not world.ended_idle:
-        left = [stands for stands in (history.final.executions if history.final else []) if stands.state in ("PENDING", "BLOCKED", "RUNNING")]
+        left = [
+            stands for stands in (history.final.executions if history.final else []) if stands.state in ("PENDING", "BLOCKED", "RUNNING")
+        ]
         found.append(f"I1: {len(left)} executions have not ended, first {left[:2]}")
     found += [f"{finding.invariant}: {finding.says} {finding.run or finding.job or ''}" for finding in check(history).findings()]
     return found

@@ -21,7 +21,7 @@ from typing import Any
 NODE: ContextVar[Node] = ContextVar("simulated_node")
 # A run that needs more steps than this turns in a circle.
 MOST_STEPS = 3_000_000
-ROUNDS_OF_BURIAL = 50
+ROUNDS_OF_BURIAL = 200
 
 
 class Livelock(Exception):
@@ -233,16 +233,17 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         asyncio._set_running_loop(self)
         try:
             for _ in range(ROUNDS_OF_BURIAL):
+                # First the wish to end, then the steps: nobody goes on where a timer or a crash had stopped it.
+                self._tasks = [task for task in self._tasks if not task.done()]
+                for task in self._tasks:
+                    task.cancel()
+                if not self._tasks and not any(node.queue for node in self._nodes):
+                    break
                 for node in self._nodes:
-                    while node.queue:
+                    for _ in range(len(node.queue)):
                         handle = node.queue.popleft()
                         if not handle.is_cancelled:
                             self._step(handle)
-                self._tasks = [task for task in self._tasks if not task.done()]
-                if not self._tasks and not any(node.queue for node in self._nodes):
-                    break
-                for task in self._tasks:
-                    task.cancel()
             for task in self._tasks:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 with contextlib.suppress(BaseException):

@@ -116,7 +116,7 @@ class Nemesis:
                 await asyncio.sleep(lasts)
                 machine.wire.loses_replies = False
             case "clog":
-                machine.wire.clog = chance.choice((0.1, 1.0, 4.0))
+                machine.wire.clog = chance.choice((0.1, 1.0, 3.0, 9.0))
                 await asyncio.sleep(lasts)
                 machine.wire.clog = 0.0
             case "drift":
@@ -155,7 +155,7 @@ class Nemesis:
                 await asyncio.sleep(lasts)
                 server.connections = 1000
             case "clock step":
-                by = round(chance.choice((-1, 1)) * chance.choice((1, 10, 300, 7200)) * chance.uniform(0.5, 1) * SECOND)
+                by = round(chance.choice((-1, 1, 1)) * chance.choice((1, 10, 30, 300, 7200)) * chance.uniform(0.5, 1) * SECOND)
                 fault.about["by"] = by
                 self.fleet.clock.step(by)
                 await asyncio.sleep(LEARNS)

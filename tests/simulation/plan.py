@@ -120,7 +120,7 @@ def plan_of(seed: int) -> Plan:
         ttl=chance.choice((3, 3, 6, 15)) * SECOND,
         leader_ttl=chance.choice((3, 6)) * SECOND,
         poll=chance.choice((0.5, 1.0, 2.0)),
-        slots=chance.choice((1, 2, 4, 8)),
+        slots=chance.choice((2, 4, 8, 16)) if mode == "safety" else 16,
         latency=chance.choice((0.0005, 0.002, 0.01)),
         start=start,
         zone=zone,

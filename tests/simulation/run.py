@@ -54,7 +54,9 @@ class _Errors(logging.Handler):
         self._said = said
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._said.append(f"logged by {record.name}: {record.getMessage()} {record.exc_info[1]!r}" if record.exc_info else record.getMessage())
+        self._said.append(
+            f"logged by {record.name}: {record.getMessage()} {record.exc_info[1]!r}" if record.exc_info else record.getMessage()
+        )
 
 
 class DirectEngine(SqliteEngine):
@@ -217,6 +219,12 @@ class World:
             reached=self.reached,
         )
 
+    def _excuses(self) -> dict[str, Any]:
+        """What the judges must know: how many handlers can run at once, and whether some end their attempts for good themselves."""
+        workers = self.plan.workers if self.plan.mode == "safety" else 1
+        gives_up = any(call.body.get("payload", {}).get("give_up") for call in self.clients.calls)
+        return {"slots": self.plan.slots * workers} | ({"ownDeaths": True} if gives_up else {})
+
     def _history(self) -> History:
         now = self.clock.now()
         for clock in self.fleet.clocks:
@@ -238,7 +246,7 @@ class World:
             refusals=self.fleet.refusals,
             faults=self.nemesis.faults,
             final=Final(at=now, jobs=jobs, executions=_standing(connection)),
-            about={"seed": self.plan.seed, "store": "sqlite", "skew": max(clock.farthest for clock in self.fleet.clocks)},
+            about={"seed": self.plan.seed, "store": "sqlite", "skew": max(clock.farthest for clock in self.fleet.clocks)} | self._excuses(),
         )
 
 

@@ -33,7 +33,9 @@ def test_nothing_is_violated(first: int) -> None:
     totals = run_many(range(first, first + PER_TEST))
 
     assert not totals.failed, "\n".join(
-        f"python -m tests.simulation {as_options(plan)} --verbose: {finding}" for plan, findings in totals.failed for finding in findings[:3]
+        f"python -m tests.simulation {as_options(plan)} --verbose: {finding}"
+        for plan, findings in totals.failed
+        for finding in findings[:3]
     )
     met = [name for name in FLOORS if totals.reached[name]]
     assert len(met) >= len(FLOORS) - 1, f"{PER_TEST} seeds met only {met}"

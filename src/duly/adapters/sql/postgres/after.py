@@ -13,6 +13,7 @@ from duly.adapters.sql.engine_postgres import PostgresEngine
 from duly.adapters.sql.gates import open_gates
 from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant
+from duly.domain.shards import shard_of
 
 
 async def pass_on(engine: PostgresEngine, jobs: Iterable[JobId] | None, gates: Iterable[UUID] | None, now: Instant) -> None:
@@ -20,7 +21,8 @@ async def pass_on(engine: PostgresEngine, jobs: Iterable[JobId] | None, gates: I
     waiting = set(gates or ())
     freed = sorted(set(jobs or ()), key=lambda id: id.int)
     if freed:
-        waiting |= {row["gate"] for row in await engine.fetch("pass_on_places", {"job_ids": freed})}
+        params = {"job_ids": freed, "shards": [shard_of(job_id) for job_id in freed], "now": now}
+        waiting |= {row["gate"] for row in await engine.fetch("pass_on_places", params)}
     if waiting:
         await open_gates(engine, sorted(waiting, key=lambda id: id.int), now)
 

@@ -48,8 +48,11 @@ RETURNING id;
 UPDATE workers SET lost_at = :now WHERE id = :worker AND lost_at IS NULL;
 
 -- name: bury_workers
--- Past its time, a worker is lost for good, so that it cannot renew while its leases are taken away.
-UPDATE workers SET lost_at = :now WHERE lost_at IS NULL AND expires_at <= :now RETURNING id;
+-- Past its time, a worker is lost for good, so that it cannot renew while its leases are taken away. So is one that would live
+-- beyond all sense: it fell silent before the store's clock was set back, and would be waited for as long.
+UPDATE workers SET lost_at = :now
+WHERE lost_at IS NULL AND (expires_at <= :now OR expires_at > :now + 2 * CAST(about ->> 'ttl' AS bigint))
+RETURNING id;
 
 -- name: drop_workers
 -- Workers that are long gone and hold nothing.

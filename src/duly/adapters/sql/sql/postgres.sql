@@ -402,11 +402,11 @@ WHERE l.worker = :worker::bigint AND l.lease_id = ANY (:closing::bigint[])
       AND NOT EXISTS (SELECT FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt));
 
 -- name: pass_on_places
--- After the commit of what freed places of jobs that queue: the oldest waiter of each takes it, and is ready or waits at its
--- first gate. A new snapshot, so it sees a waiter that came while the finish waited for its lock.
+-- After the commit of what freed places of jobs that queue: the oldest waiter of each takes it, and is ready, or waits at its
+-- first gate, or for its time if jitter put it off. A new snapshot, so it sees a waiter that came while the finish waited for its lock.
 WITH next AS MATERIALIZED (
-    SELECT w.waits_for AS job_id, w.id
-    FROM unnest(:job_ids::uuid[]) AS j (job_id)
+    SELECT w.waits_for AS job_id, w.id, j.shard
+    FROM unnest(:job_ids::uuid[], :shards::int[]) AS j (job_id, shard)
     CROSS JOIN LATERAL (SELECT waits_for, id FROM waits WHERE waits_for = j.job_id ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) w
     WHERE NOT EXISTS (SELECT FROM places p WHERE p.job_id = j.job_id)
 ), placed AS (
@@ -415,18 +415,23 @@ WITH next AS MATERIALIZED (
     ON CONFLICT DO NOTHING
     RETURNING job_id, id
 ), entering AS MATERIALIZED (
-    SELECT p.job_id, p.id, e.gates[1] AS gate FROM placed p JOIN executions e ON e.id = p.id
+    SELECT p.job_id, p.id, e.gates[1] AS gate, e.due_at, e.due_at > :now::bigint AS early, n.shard
+    FROM placed p JOIN next n ON n.id = p.id JOIN executions e ON e.id = p.id
 ), unwaited AS (
     DELETE FROM waits w USING placed p WHERE w.waits_for = p.job_id AND w.id = p.id
 ), unblocked AS (
-    DELETE FROM blocked b USING entering n WHERE b.id = n.id AND n.gate IS NULL RETURNING b.id, b.route, b.tenant, b.rank, b.attempt, b.failures
+    DELETE FROM blocked b USING entering n WHERE b.id = n.id AND (n.gate IS NULL OR n.early)
+    RETURNING b.id, b.route, b.tenant, b.rank, b.attempt, b.failures, n.gate, n.due_at, n.early, n.shard
 ), at_gate AS (
-    UPDATE blocked b SET reason = 1 FROM entering n WHERE b.id = n.id AND n.gate IS NOT NULL RETURNING b.id, b.rank, n.gate
+    UPDATE blocked b SET reason = 1 FROM entering n WHERE b.id = n.id AND n.gate IS NOT NULL AND NOT n.early RETURNING b.id, b.rank, n.gate
 ), waiting AS (
     INSERT INTO gate_waits (gate, rank, id) SELECT gate, rank, id FROM at_gate
+), timed AS (
+    INSERT INTO timers (id, shard, due_at, route, tenant, rank, attempt, failures, gated)
+    SELECT id, shard, due_at, route, tenant, rank, attempt, failures, gate IS NOT NULL FROM unblocked WHERE early
 ), made_ready AS (
     INSERT INTO ready (route, tenant, rank, id, attempt, failures)
-    SELECT route, tenant, rank, id, attempt, failures FROM unblocked
+    SELECT route, tenant, rank, id, attempt, failures FROM unblocked WHERE NOT early
 )
 SELECT gate FROM at_gate;
 

@@ -117,7 +117,7 @@ DELETE FROM leases WHERE lease_id = :lease AND NOT EXISTS (SELECT 1 FROM leased 
 DELETE FROM places WHERE job_id = :job_id AND id = :id RETURNING job_id;
 
 -- name: next_waiter
-SELECT w.id, b.route, b.tenant, b.rank, b.attempt, b.failures, e.gates
+SELECT w.id, b.route, b.tenant, b.rank, b.attempt, b.failures, e.gates, e.due_at
 FROM waits w JOIN blocked b ON b.id = w.id JOIN executions e ON e.id = w.id
 WHERE w.waits_for = :job_id ORDER BY w.id LIMIT 1;
 

@@ -13,10 +13,11 @@ from duly.adapters.sql.gates import open_all
 from duly.adapters.sql.rows import as_uuid, as_uuids, encode
 from duly.domain.instants import Instant
 from duly.domain.lifecycle import State
+from duly.domain.shards import shard_of
 
 
 def pass_on(job_ids: Iterable[Any], now: Instant) -> Action[set[int]]:
-    """The oldest waiter of each job takes its free place, and becomes ready or waits at its first gate. Answers routes."""
+    """The oldest waiter of each job takes its free place, and becomes ready or waits for its time or at its first gate. Answers routes."""
     routes: set[int] = set()
     gates: set[UUID] = set()
     for job_id in job_ids:
@@ -25,7 +26,12 @@ def pass_on(job_ids: Iterable[Any], now: Instant) -> Action[set[int]]:
             continue
         yield Call("take_place", {"job_id": job_id, "place": 0, "id": waiter["id"]})
         yield Call("drop_waits", {"id": waiter["id"]})
-        if waiter["gates"] is None:
+        if waiter["due_at"] > now:
+            # Jitter put it off, and the place came free before.
+            yield Call("drop_blocked", {"id": waiter["id"]})
+            timer = {"shard": shard_of(as_uuid(job_id)), "gated": waiter["gates"] is not None}
+            yield Call("make_timer", dict(waiter) | timer)
+        elif waiter["gates"] is None:
             yield Call("drop_blocked", {"id": waiter["id"]})
             yield Call("make_ready", dict(waiter))
             routes.add(waiter["route"])
