@@ -36,6 +36,7 @@ UNREPEATABLE_CALLS = {
 # Each with the reason why the simulation does not meet it.
 NOT_SIMULATED = {
     "src/duly/adapters/sql/engine_sqlite.py": "the writer's thread and the machine's clock: the simulation has an engine of its own",
+    "src/duly/adapters/sql/postgres/look_back.py": "how long ago PostgreSQL was asked for its dead rows: the simulation runs on SQLite",
     "src/duly/adapters/sql/sqlite/transactions.py": "transactions of handlers in threads",
     "src/duly/roles/heartbeat.py": "the thread that beats: the simulation beats in a task, with the same logic",
     "src/duly/roles/keeper.py": "checkpoints that handlers in threads ask for",

@@ -5,6 +5,7 @@
         │                 │  └──cancel──▶ CANCELLED ◀──cancelled──┤
         └──────retry, loss, release, snooze──────────┘
     BLOCKED ──free──▶ PENDING                      fire suppressed by a policy ──▶ SKIPPED
+    SCHEDULED ──due, a limit is full──▶ BLOCKED ──a place came free before its time──▶ SCHEDULED
 
 The numbers are the codes in the store; the lists are closed.
 """
@@ -68,8 +69,8 @@ class JobState(IntEnum):
 FINAL = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED, State.SKIPPED})
 
 TRANSITIONS: dict[State, frozenset[State]] = {
-    State.SCHEDULED: frozenset({State.PENDING, State.CANCELLED}),
-    State.BLOCKED: frozenset({State.PENDING, State.CANCELLED, State.SKIPPED}),
+    State.SCHEDULED: frozenset({State.BLOCKED, State.PENDING, State.CANCELLED}),
+    State.BLOCKED: frozenset({State.SCHEDULED, State.PENDING, State.CANCELLED, State.SKIPPED}),
     State.PENDING: frozenset({State.RUNNING, State.CANCELLED}),
     State.RUNNING: frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED, State.SCHEDULED}),
     State.SUCCEEDED: frozenset(),

@@ -5,16 +5,15 @@ from __future__ import annotations
 from duly.verify.checker.book import Book
 from duly.verify.checker.codes import (
     BLOCKED,
-    CANCELLED,
     COSTS_AN_ATTEMPT,
     DEAD,
+    EDGES,
     FINAL,
+    NEW,
     PENDING,
     RUNNING,
     SCHEDULED,
-    SKIPPED,
     STATE_NAMES,
-    SUCCEEDED,
     WORKER_LOST,
 )
 from duly.verify.checker.index import Index, Run
@@ -24,14 +23,6 @@ from duly.verify.checker.words import span
 from duly.verify.history import Event
 from duly.verify.targets import Plan
 
-_NEW = -1
-_EDGES: dict[int, frozenset[int]] = {
-    _NEW: frozenset({SCHEDULED, BLOCKED, PENDING, SKIPPED}),
-    SCHEDULED: frozenset({PENDING, BLOCKED, CANCELLED}),
-    BLOCKED: frozenset({PENDING, CANCELLED, SKIPPED}),
-    PENDING: frozenset({RUNNING, CANCELLED}),
-    RUNNING: frozenset({SCHEDULED, SUCCEEDED, DEAD, CANCELLED}),
-}
 _WAITS = {"run.scheduled": SCHEDULED, "run.blocked": BLOCKED, "run.ready": PENDING}
 
 
@@ -75,7 +66,7 @@ class _Replay:
 
     def __init__(self, run: Run, hastened: bool, book: Book, windows: Windows) -> None:
         self.run, self.hastened, self.book, self.windows = run, hastened, book, windows
-        self.state = _NEW
+        self.state = NEW
         self.live: Event | None = None
         self.ending: Event | None = None
         self.highest = 0
@@ -113,7 +104,7 @@ class _Replay:
         if len(run.ends) > 1:
             seqs = tuple(event.seq for event in run.ends)
             book.broken("I3", f"{run.id} has {len(run.ends)} outcomes", at=run.ends[1].at, run=run.id, job=run.job, seqs=seqs)
-        if not run.ends and self.state == _NEW:
+        if not run.ends and self.state == NEW:
             self._break("I18", "was created and stands nowhere", run.created)
 
     def _break(self, invariant: str, says: str, event: Event | None) -> None:
@@ -122,8 +113,8 @@ class _Replay:
         self.book.broken(invariant, f"{run.id} {says}", at=event.at if event else None, run=run.id, job=run.job, seqs=seqs)
 
     def _move(self, to: int, event: Event) -> None:
-        if to not in _EDGES.get(self.state, frozenset()):
-            before = "new" if self.state == _NEW else STATE_NAMES[self.state]
+        if to not in EDGES.get(self.state, frozenset()):
+            before = "new" if self.state == NEW else STATE_NAMES[self.state]
             self._break("I18", f"went from {before} to {STATE_NAMES[to]}", event)
         self.state = to
 
