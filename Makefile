@@ -8,7 +8,7 @@ CHECKED := $(wildcard src tests benchmarks examples scripts)
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up dev test quick lint format chaos bench constraints clean
+.PHONY: help up dev test quick lint format chaos soak bench constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,6 +44,10 @@ format: $(VENV)/.installed-dev ## Format the code and fix what ruff can fix
 chaos: $(VENV)/.installed-dev ## Kill, pause and cut off real processes, the long form
 	@scripts/install-test-services
 	@$(PYTEST) -m chaos --long --timeout 3600 $(ARGS)
+
+soak: $(VENV)/.installed-dev ## An hour of churn under an old snapshot: nothing may grow (ARGS="--minutes 5")
+	@scripts/install-test-services
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 bench: $(VENV)/.installed-dev ## Measure on this machine (see benchmarks/)
 	@scripts/install-test-services

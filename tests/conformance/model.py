@@ -28,6 +28,8 @@ class Run:
     wish: bool = False
     lease: int | None = None
     ends: list[Outcome] = field(default_factory=list)
+    checkpoint: int = 0
+    saved_under: int | None = None
 
     @property
     def attempt(self) -> int:
@@ -158,6 +160,15 @@ class Model:
             self._wait(run, report.retry_at)
         else:
             self._end(report.id, State.CANCELLED if report.state is State.SCHEDULED else report.state)
+
+    def save(self, worker: int, lease: int, run_id: UUID, number: int) -> bool:
+        run = self.runs[run_id]
+        holder, members = self.leases.get(lease, (None, set()))
+        is_next = number > run.checkpoint or (number == run.checkpoint and run.saved_under == lease)
+        if holder != worker or run_id not in members or not is_next:
+            return False
+        run.checkpoint, run.saved_under = number, lease
+        return True
 
     def _wait(self, run: Run, until: Instant) -> None:
         run.rank += until - run.due_at

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
@@ -311,6 +311,21 @@ class Ledger(RuleBasedStateMachine):
         )
         self.do(call, fault)
 
+    @precondition(lambda self: self.claims)
+    @rule(which=st.integers(-3, -1), nth=st.integers(0, 4), further=st.sampled_from([0, 1, 1, 2]), thief=seldom, fault=faults)
+    def save(self, which: int, nth: int, further: int, thief: bool, fault: Any) -> None:
+        """A checkpoint, under a lease of now or of long ago; now and then the number of the last one again."""
+        worker, claimed = self.claims[which % len(self.claims)]
+        worker += thief
+        run_id = claimed.ids[nth % len(claimed.ids)]
+        number = max(self.model.runs[run_id].checkpoint + further, 1)
+        call = Op(
+            lambda: self.world.store.checkpoints.save(worker, claimed.lease, run_id, number, "{}", self.world.now),
+            lambda: self.model.save(worker, claimed.lease, run_id, number),
+            same_answer=True,
+        )
+        self.do(call, fault)
+
     @rule(quota=st.integers(2, 5), outcome=outcomes, share=st.sampled_from([1, 2]), fault=faults)
     def work(self, quota: int, outcome: Outcome, share: int, fault: Any) -> None:
         worker = self._live_worker(0)
@@ -384,6 +399,10 @@ class Ledger(RuleBasedStateMachine):
             fence = run.lease if run.state is State.RUNNING else None
             expected[run_id] = (run.state, run.attempt, waits_until, fence, run.wish and not is_final(run.state), run.ends)
         assert seen == expected
+        saved = await self.world.store.checkpoints.saved(sorted(self.model.runs))
+        assert {run_id: kept.number for run_id, kept in saved.items()} == {
+            run_id: run.checkpoint for run_id, run in self.model.runs.items() if run.checkpoint
+        }
         for job_id, job in self.model.jobs.items():
             read = await self.world.read(job_id)
             assert (read.state, read.next_fire_at) == (job.state, job.next_at if job.state is JobState.ACTIVE else None)
@@ -391,15 +410,25 @@ class Ledger(RuleBasedStateMachine):
         await assert_ledger_is_sound(self.world.engine)
 
 
-def check(machine: type[Ledger], examples: int) -> None:
-    chosen = settings(max_examples=examples, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck))
+# Four parts with seeds of their own, so that they spread over the test workers: 200 walks of 50 steps on each engine.
+PARTS = range(4)
+WALKS = 200
+WALKS_IN_THE_LONG_FORM = 2_000
+
+
+def check(machine: type[Ledger], part: int, long_form: bool) -> None:
+    walks = (WALKS_IN_THE_LONG_FORM if long_form else WALKS) // len(PARTS)
+    steps = 100 if long_form else 50
+    chosen = settings(max_examples=walks, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck))
     with asyncio.Runner() as runner:
         machine.runner = runner
-        run_state_machine_as_test(machine, settings=chosen)
+        run_state_machine_as_test(seed(part)(machine), settings=chosen)
 
 
 @pytest.mark.slow
-def test_sqlite_is_the_model(long_form: bool) -> None:
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.timeout(1200)
+def test_sqlite_is_the_model(part: int, long_form: bool) -> None:
     async def opened() -> Engine:
         engine = FaultyInline()
         await upgrade(engine)
@@ -411,12 +440,13 @@ def test_sqlite_is_the_model(long_form: bool) -> None:
         def teardown(self) -> None:
             self.wait(self.world.engine.close())
 
-    check(OnSqlite, 1_000 if long_form else 100)
+    check(OnSqlite, part, long_form)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_postgres_is_the_model(shared_dsn: str, long_form: bool) -> None:
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.timeout(3600)
+def test_postgres_is_the_model(part: int, shared_dsn: str, long_form: bool) -> None:
     engine = FaultyPostgres(shared_dsn)
 
     async def opened() -> Engine:
@@ -426,4 +456,4 @@ def test_postgres_is_the_model(shared_dsn: str, long_form: bool) -> None:
     class OnPostgres(Ledger):
         open = staticmethod(opened)
 
-    check(OnPostgres, 160 if long_form else 16)
+    check(OnPostgres, part, long_form)

@@ -58,7 +58,8 @@ __all__ = [
 Schedule = PlainSchedule | CalendarSchedule
 
 
-@lru_cache(maxsize=65_536)
+# For herds that share an instant: more than a moment's worth would only be kept.
+@lru_cache(maxsize=4096)
 def next_fire(schedule: Schedule, after: Instant) -> Instant | None:
     """The least fire strictly after `after`, or None when there is none. Nothing fires before 1970 or after 9999."""
     return _next(schedule, after)

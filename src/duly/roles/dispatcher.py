@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from duly.domain import decide
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import JobVersion
+from duly.domain.recent import Recent
 from duly.ports.clock import Clock
 from duly.ports.hot_index import HotIndex
 from duly.ports.store import Definitions, Schedules
@@ -45,7 +46,7 @@ class Dispatcher:
         self._transport = transport
         self._clock = clock
         self._settings = settings
-        self._versions: dict[int, JobVersion] = {}
+        self._recent: Recent[JobVersion] = Recent()
 
     async def step(self, now: Instant) -> Step:
         """Fire and promote once; rest until the next known instant or the poll."""
@@ -69,8 +70,8 @@ class Dispatcher:
         if not due:
             return 0, False
         fired = 0
-        await self._learn({item.version for item in due})
-        for firing in decide.firings(due, self._versions, now):
+        versions = await self._versions({item.version for item in due}, now)
+        for firing in decide.firings(due, versions, now):
             report = await self._schedules.fire(firing, epochs, now)
             fired += report.fired
             routes = sorted({fire.route for fire in firing.fires if fire.skip is None})
@@ -82,15 +83,12 @@ class Dispatcher:
                 [advance.next_at for advance in firing.advances if advance.next_at is not None and advance.next_at < now + 60 * SECOND]
             )
         # What nobody here can read stays due; it must not keep us from resting.
-        return fired, any(item.version in self._versions for item in due)
+        return fired, any(item.version in versions for item in due)
 
-    async def _learn(self, numbers: set[int]) -> None:
-        unknown = sorted(numbers - self._versions.keys())
-        if unknown:
-            if len(self._versions) > 200_000:
-                self._versions.clear()
-                unknown = sorted(numbers)
-            self._versions |= await self._definitions.versions(unknown)
+    async def _versions(self, numbers: set[int], now: Instant) -> dict[int, JobVersion]:
+        if unknown := self._recent.unknown(numbers, now):
+            self._recent.learn(await self._definitions.versions(unknown))
+        return self._recent.known(numbers)
 
     async def _rest(self) -> float:
         next_due = await self._hot_index.next_due()

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from duly.domain.ids import JobId
-from duly.domain.instants import Micros
+from duly.domain.instants import Instant, Micros
 from duly.domain.job import JobVersion
+from duly.domain.recent import Recent
 from duly.domain.shards import shard_of
 from duly.ports.endings import Failure
 from duly.ports.handlers import Attempt, Registry
 from duly.ports.versions import Versions
-
-MOST_PLANS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,24 +37,20 @@ class Plan:
 
 
 class Plans:
-    """The plans that this worker has needed so far. Versions never change, so neither do they."""
+    """The plans that this worker has needed lately. Versions never change, so neither do they."""
 
     def __init__(self, definitions: Versions, registry: Registry) -> None:
         self._definitions = definitions
         self._registry = registry
-        self._known: dict[int, Plan] = {}
+        self._recent: Recent[Plan] = Recent()
 
-    async def of(self, numbers: Iterable[int]) -> dict[int, Plan]:
+    async def of(self, numbers: Iterable[int], now: Instant) -> dict[int, Plan]:
         """The plans of these versions; one that this release cannot read is left out."""
         wanted = set(numbers)
-        unknown = sorted(wanted - self._known.keys())
-        if unknown:
-            if len(self._known) > MOST_PLANS:
-                self._known.clear()
-                unknown = sorted(wanted)
-            for number, version in (await self._definitions.versions(unknown)).items():
-                self._known[number] = self._plan(version)
-        return self._known
+        if unknown := self._recent.unknown(wanted, now):
+            found = await self._definitions.versions(unknown)
+            self._recent.learn({number: self._plan(version) for number, version in found.items()})
+        return self._recent.known(wanted)
 
     def _plan(self, version: JobVersion) -> Plan:
         spec = version.spec

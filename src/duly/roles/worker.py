@@ -240,7 +240,7 @@ class Worker:
         self._routes_looked_at = self._clock.boottime()
 
     async def _take_in(self, claimed: Claimed) -> None:
-        plans = await self._plans.of(claimed.job_versions)
+        plans = await self._plans.of(claimed.job_versions, self._clock.boottime())
         lease, clock, name, keeper = claimed.lease, self._clock.now, self.settings.name, self._keeper.keep
         rows = zip(
             claimed.ids,

@@ -22,6 +22,7 @@ from duly.domain.ids import ExecutionId, execution_text
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import Outcome, State
+from duly.domain.recent import Recent
 from duly.domain.serving import Needs, misfits
 from duly.domain.shards import shard_of
 from duly.ports.clock import Clock, Entropy
@@ -30,7 +31,6 @@ from duly.ports.store import Store, WorkerAbout, WorkerRow
 from duly.ports.transport import Transport
 
 COUNTED_TO = 64
-MOST_VERSIONS = 100_000
 # A version that this release cannot read belongs to a newer one: back to the queue, for a while.
 UNREADABLE_WAIT: Micros = 10 * SECOND
 CANCELLED = '{"reason":"cancelled"}'
@@ -82,7 +82,7 @@ class Workers:
         self._entropy = entropy
         self._transport = transport
         self._ttl = ttl
-        self._known: dict[int, JobVersion] = {}
+        self._recent: Recent[JobVersion] = Recent()
 
     def lifetime(self, asked: Micros | None) -> Micros:
         """How long a worker lives without a heartbeat."""
@@ -170,13 +170,9 @@ class Workers:
 
     async def _versions(self, numbers: Iterable[int]) -> dict[int, JobVersion]:
         wanted = set(numbers)
-        unknown = sorted(wanted - self._known.keys())
-        if unknown:
-            if len(self._known) > MOST_VERSIONS:
-                self._known.clear()
-                unknown = sorted(wanted)
-            self._known |= await self._store.definitions.versions(unknown)
-        return self._known
+        if unknown := self._recent.unknown(wanted, self._clock.boottime()):
+            self._recent.learn(await self._store.definitions.versions(unknown))
+        return self._recent.known(wanted)
 
     # ------------------------------------------------------------ reporting
 

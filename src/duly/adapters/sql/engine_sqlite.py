@@ -32,12 +32,15 @@ READERS = 2
 # Page caches: without a bound of their own they grow to the size of the history.
 WRITER_CACHE_KIB = 32_768
 READER_CACHE_KIB = 8_192
+# A reader with an old snapshot keeps the write-ahead log from starting again, so it grows; afterwards it is cut to this many bytes.
+LARGEST_LOG = 32 << 20
 
 _SETTINGS = f"""
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
 PRAGMA busy_timeout = {BUSY_TIMEOUT_MS};
 PRAGMA wal_autocheckpoint = 4000;
+PRAGMA journal_size_limit = {LARGEST_LOG};
 PRAGMA temp_store = MEMORY;
 PRAGMA foreign_keys = OFF;
 """

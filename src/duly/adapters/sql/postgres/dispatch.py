@@ -8,11 +8,12 @@ from typing import Any
 from uuid import UUID
 
 from duly.adapters.sql.definitions import once
-from duly.adapters.sql.engine import Action, Call, Lane
+from duly.adapters.sql.engine import Action, Call, Lane, Rows, one
 from duly.adapters.sql.engine_postgres import PostgresEngine
 from duly.adapters.sql.firing import Fired, advance, enqueue_each, fire_each
 from duly.adapters.sql.gates import open_gates
 from duly.adapters.sql.postgres.after import cancel_waiting, pass_on
+from duly.adapters.sql.postgres.look_back import LookBack
 from duly.adapters.sql.rows import NEVER, due_of
 from duly.domain.decide import Firing
 from duly.domain.execution import Advance, DueSchedule, Fire, NewExecution
@@ -88,10 +89,16 @@ class PostgresSchedules:
 
     def __init__(self, engine: PostgresEngine) -> None:
         self._engine = engine
+        self._schedules = LookBack(engine, "schedules")
+        self._timers = LookBack(engine, "timers")
 
     async def due_schedules(self, shards: Sequence[int], now: Instant, limit: int) -> list[DueSchedule]:
-        rows = await self._engine.fetch("due_schedules", {"shards": list(shards), "now": now, "quota": limit}, Lane.CLAIM)
-        return [due_of(row) for row in rows]
+        async def look(since: Instant) -> Rows:
+            return await self._engine.fetch(
+                "due_schedules", {"shards": list(shards), "since": since, "now": now, "quota": limit}, Lane.CLAIM
+            )
+
+        return [due_of(row) for row in await self._schedules.look(look, len, now)]
 
     async def fire(self, firing: Firing, epochs: dict[int, int], now: Instant) -> FireReport:
         """Jobs that queue, stop their predecessor or have limits go one by one, because they lock what they decide by; all others
@@ -157,7 +164,11 @@ class PostgresSchedules:
 
     async def promote(self, epochs: dict[int, int], now: Instant, limit: int) -> PromoteReport:
         params = {"shards": list(epochs), "epochs": list(epochs.values()), "now": now, "quota": limit}
-        row = (await self._engine.fetch("promote", params, Lane.CLAIM))[0]
+
+        async def look(since: Instant) -> Rows:
+            return await self._engine.fetch("promote", params | {"since": since}, Lane.CLAIM)
+
+        row = one(await self._timers.look(look, lambda rows: one(rows)["moved"], now))
         gates = {*(row["gates"] or ()), *(found["gate"] for found in await self._engine.fetch("gates_to_look_at", params, Lane.CLAIM))}
         if row["freed"]:
             await pass_on(self._engine, row["freed"], None, now)

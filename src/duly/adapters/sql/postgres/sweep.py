@@ -24,6 +24,9 @@ LOOKS = 20
 # Whoever asked for a cancel carries it out at once; after this long somebody else does.
 PATIENCE: Micros = 5 * SECOND
 GATES_AT_ONCE = 1000
+# Dead rows that a claim may have to walk past, and how long a queue is moved to new pages. Where nothing hinders them, pages prune
+# themselves down to less.
+CROWDED = {"dead": 5_000, "live": 1000}
 
 
 class PostgresLosses:
@@ -82,6 +85,8 @@ class PostgresLosses:
         cancels = [row["id"] for row in await self._engine.fetch("waiting_cancels", {"before": now - PATIENCE, "quota": limit})]
         if cancels:
             await cancel_waiting(self._engine, cancels, now)
+        if one(await self._engine.fetch("dead_in_queue", CROWDED))["crowded"]:
+            await self._engine.fetch("renew_queue", {})
         return len(stuck) + len(gates) + len(cancels)
 
     async def reconcile(self, now: Instant) -> int:

@@ -63,7 +63,7 @@ FROM unnest(:shards::smallint[]) AS mine (shard)
 CROSS JOIN LATERAL (
     SELECT job_id, shard, next_fire_at, version, skip_at, skip_by
     FROM schedules
-    WHERE shard = mine.shard AND NOT paused AND next_fire_at <= :now::bigint
+    WHERE shard = mine.shard AND NOT paused AND next_fire_at > :since::bigint AND next_fire_at <= :now::bigint
     ORDER BY next_fire_at
     LIMIT :quota::int
 ) s;
@@ -155,7 +155,11 @@ WITH mine AS MATERIALIZED (
     SELECT t.ctid AS tid
     FROM mine
     CROSS JOIN LATERAL (
-        SELECT ctid FROM timers WHERE shard = mine.shard AND due_at <= :now::bigint ORDER BY due_at LIMIT :quota::int FOR UPDATE SKIP LOCKED
+        SELECT ctid FROM timers
+        WHERE shard = mine.shard AND due_at > :since::bigint AND due_at <= :now::bigint
+        ORDER BY due_at
+        LIMIT :quota::int
+        FOR UPDATE SKIP LOCKED
     ) t
 ), left_timers AS (
     DELETE FROM timers WHERE ctid = ANY (ARRAY(SELECT tid FROM due)) RETURNING id, route, tenant, rank, attempt, failures, gated
@@ -516,6 +520,33 @@ DELETE FROM cancels c USING outcomes o WHERE o.id = c.id;
 -- name: stuck_queues
 -- Jobs that somebody waits for although nobody stands in their place.
 SELECT DISTINCT w.waits_for AS job_id FROM waits w WHERE NOT EXISTS (SELECT FROM places p WHERE p.job_id = w.waits_for) LIMIT :quota::int;
+
+-- name: dead_rows
+SELECT n_dead_tup AS dead FROM pg_stat_all_tables WHERE relid = :relation::text::regclass;
+
+-- name: dead_in_queue
+-- Whether the queue is short and what was claimed from it piles up: vacuum is behind, or an old snapshot keeps it from its work.
+SELECT n_dead_tup >= :dead::bigint AND n_live_tup <= :live::bigint AS crowded FROM pg_stat_all_tables WHERE relid = 'ready'::regclass;
+
+-- name: renew_queue
+-- A short queue on new pages. A claim walks along the key, past every row that was claimed since the oldest snapshot of the whole
+-- server: after half an hour of somebody's open transaction that is all of its time. One text on the server, so that nobody who
+-- stops in the middle holds the lock; a lock that is not free at once is left for the next time. A snapshot from before the
+-- lock sees an empty queue afterwards: for the length of one read, what waits in it seems to run.
+DO $$
+DECLARE
+    waiting ready[];
+BEGIN
+    PERFORM set_config('lock_timeout', '50ms', true);
+    LOCK TABLE ready IN ACCESS EXCLUSIVE MODE;
+    SELECT array_agg(r) INTO waiting FROM (SELECT r FROM ready r LIMIT 1001) x;
+    IF coalesce(cardinality(waiting), 0) <= 1000 THEN
+        TRUNCATE ready;
+        INSERT INTO ready SELECT (unnest(waiting)).*;
+    END IF;
+EXCEPTION WHEN lock_not_available OR insufficient_privilege THEN
+    NULL;
+END $$;
 
 -- name: waiting_cancels
 -- Asked to stop, and nobody runs it: whoever asked did not come to the end.

@@ -1,0 +1,46 @@
+"""What was used lately, and nothing else: a memory of two generations.
+
+What is asked for moves into the young generation. When that has lasted its time, it becomes the old one, and what was still old is
+forgotten: nobody asked for it for a whole generation. So whatever is in use is always known, and the memory follows what is in
+use now, not what ever was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+
+from duly.domain.instants import MINUTE, Instant, Micros
+
+V = TypeVar("V")
+
+GENERATION: Micros = 5 * MINUTE
+
+
+class Recent(Generic[V]):
+    """Values by their number. Time is an argument, of whatever clock the caller has."""
+
+    def __init__(self, lasts: Micros = GENERATION) -> None:
+        self._lasts = lasts
+        self._turn_at: Instant = 0
+        self._young: dict[int, V] = {}
+        self._old: dict[int, V] = {}
+
+    def unknown(self, wanted: set[int], now: Instant) -> list[int]:
+        """Which of these must be looked up, in order. The others are kept for another generation."""
+        # A clock that was set back must not keep everything for ever.
+        if not 0 <= self._turn_at - now <= self._lasts:
+            self._old, self._young = self._young, {}
+            self._turn_at = now + self._lasts
+        missing = wanted - self._young.keys()
+        for number in missing & self._old.keys():
+            self._young[number] = self._old[number]
+        return sorted(missing - self._old.keys())
+
+    def learn(self, found: Mapping[int, V]) -> None:
+        """These are known now."""
+        self._young |= found
+
+    def known(self, wanted: set[int]) -> dict[int, V]:
+        """Those of these that are known. Somebody else may have ended the generation since they were asked for."""
+        return {number: value for number in wanted if (value := self._young.get(number, self._old.get(number))) is not None}
