@@ -5,6 +5,7 @@
         │                 │  └──cancel──▶ CANCELLED ◀──cancelled──┤
         └──────retry, loss, release, snooze──────────┘
     BLOCKED ──free──▶ PENDING                      fire suppressed by a policy ──▶ SKIPPED
+       └──free before its time (jitter)──▶ SCHEDULED
 
 The numbers are the codes in the store; the lists are closed.
 """
@@ -69,7 +70,7 @@ FINAL = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED, State.SKIPPED})
 
 TRANSITIONS: dict[State, frozenset[State]] = {
     State.SCHEDULED: frozenset({State.PENDING, State.CANCELLED}),
-    State.BLOCKED: frozenset({State.PENDING, State.CANCELLED, State.SKIPPED}),
+    State.BLOCKED: frozenset({State.SCHEDULED, State.PENDING, State.CANCELLED, State.SKIPPED}),
     State.PENDING: frozenset({State.RUNNING, State.CANCELLED}),
     State.RUNNING: frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED, State.SCHEDULED}),
     State.SUCCEEDED: frozenset(),

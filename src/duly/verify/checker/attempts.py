@@ -28,7 +28,7 @@ _NEW = -1
 _EDGES: dict[int, frozenset[int]] = {
     _NEW: frozenset({SCHEDULED, BLOCKED, PENDING, SKIPPED}),
     SCHEDULED: frozenset({PENDING, BLOCKED, CANCELLED}),
-    BLOCKED: frozenset({PENDING, CANCELLED, SKIPPED}),
+    BLOCKED: frozenset({SCHEDULED, PENDING, CANCELLED, SKIPPED}),
     PENDING: frozenset({RUNNING, CANCELLED}),
     RUNNING: frozenset({SCHEDULED, SUCCEEDED, DEAD, CANCELLED}),
 }
