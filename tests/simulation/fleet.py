@@ -112,6 +112,12 @@ class Fleet:
         machine.is_gone = True
         self.air.bells.pop(machine.node, None)
 
+    def step_clock(self, by: int) -> None:
+        """Somebody sets the store's clock; how far the others are from it now is noted, whatever becomes of them."""
+        self.clock.step(by)
+        for clock in self.clocks:
+            clock.measure()
+
     def entropy(self, bits: int, /) -> int:
         """Chance, as the roles and use cases draw it."""
         return self.chance.getrandbits(bits)

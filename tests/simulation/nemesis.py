@@ -143,7 +143,7 @@ class Nemesis:
                 # To a copy that has every commit; its machine has a clock of its own.
                 server.crash()
                 await asyncio.sleep(chance.uniform(0.2, 2))
-                self.fleet.clock.step(round(chance.uniform(-0.5, 0.5) * SECOND))
+                self.fleet.step_clock(round(chance.uniform(-0.5, 0.5) * SECOND))
                 server.restart()
                 await asyncio.sleep(LEARNS)
             case "slow disk":
@@ -157,7 +157,7 @@ class Nemesis:
             case "clock step":
                 by = round(chance.choice((-1, 1, 1)) * chance.choice((1, 10, 30, 300, 7200)) * chance.uniform(0.5, 1) * SECOND)
                 fault.about["by"] = by
-                self.fleet.clock.step(by)
+                self.fleet.step_clock(by)
                 await asyncio.sleep(LEARNS)
 
     def _rehire(self, machine: Machine) -> None:

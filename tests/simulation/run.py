@@ -175,7 +175,8 @@ class World:
         """Whether nothing is due that has not ended."""
         now = self.clock.now()
         left = self.store.connection.execute(
-            """SELECT 1 FROM ready UNION ALL SELECT 1 FROM blocked UNION ALL SELECT 1 FROM leased
+            """SELECT 1 FROM ready UNION ALL SELECT 1 FROM leased
+               UNION ALL SELECT 1 FROM blocked b JOIN executions e ON e.id = b.id WHERE e.due_at <= :now
                UNION ALL SELECT 1 FROM timers WHERE due_at <= :now
                UNION ALL SELECT 1 FROM schedules WHERE next_fire_at <= :now AND NOT paused LIMIT 1""",
             {"now": now},

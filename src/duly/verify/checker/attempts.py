@@ -279,7 +279,7 @@ def _retries(run: Run, plan: Plan | None, version: Event | None, index: Index, w
             wait, ended = _shortest_wait(policy, failures), _ended_at(run, event)
             judged = plan is not None and not rules and not windows.bent and not index.history.about.get("ownWaits")
             # The wait is counted by the worker's clock, the end of the attempt by the handler's.
-            if judged and retry_at - ended < wait - windows.forgiveness:
+            if judged and retry_at - ended < wait - windows.forgiveness - windows.skew:
                 _budget(run, f"is tried again after {span(retry_at - ended)}, and {span(wait)} is the shortest wait", event, book)
         if outcome == WORKER_LOST and plan is not None and losses >= most_losses:
             _budget(run, f"is tried again after {losses} lost workers of {most_losses}", event, book)

@@ -99,6 +99,9 @@ def _advance(life: Life, plan: Plan, move: Event, part: list[Run], windows: Wind
     guesses = [low, high, *policy.guesses(seen, ran)]
     if any(_explains(policy, seen, now, missed, judged) for now in guesses if low <= now <= high):
         return
+    if not plan.judges and to <= latest:
+        # Cut, perhaps: what else was due then, nobody here can tell.
+        return
     if plan.judges and to < NEVER and to <= latest:
         # Or it was cut: more was due, and whoever looked knew.
         more = plan.fires(to, latest)
