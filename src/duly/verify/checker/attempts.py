@@ -28,7 +28,7 @@ _NEW = -1
 _EDGES: dict[int, frozenset[int]] = {
     _NEW: frozenset({SCHEDULED, BLOCKED, PENDING, SKIPPED}),
     SCHEDULED: frozenset({PENDING, BLOCKED, CANCELLED}),
-    BLOCKED: frozenset({PENDING, CANCELLED, SKIPPED}),
+    BLOCKED: frozenset({PENDING, SCHEDULED, CANCELLED, SKIPPED}),
     PENDING: frozenset({RUNNING, CANCELLED}),
     RUNNING: frozenset({SCHEDULED, SUCCEEDED, DEAD, CANCELLED}),
 }
@@ -288,7 +288,7 @@ def _retries(run: Run, plan: Plan | None, version: Event | None, index: Index, w
             wait, ended = _shortest_wait(policy, failures), _ended_at(run, event)
             judged = plan is not None and not rules and not windows.bent and not index.history.about.get("ownWaits")
             # The wait is counted by the worker's clock, the end of the attempt by the handler's.
-            if judged and retry_at - ended < wait - windows.forgiveness:
+            if judged and retry_at - ended < wait - windows.forgiveness - windows.behind(ended, event.at):
                 _budget(run, f"is tried again after {span(retry_at - ended)}, and {span(wait)} is the shortest wait", event, book)
         if outcome == WORKER_LOST and plan is not None and losses >= most_losses:
             _budget(run, f"is tried again after {losses} lost workers of {most_losses}", event, book)
