@@ -187,8 +187,8 @@ class History(msgspec.Struct, kw_only=True):
         canaries      secrets that must stand nowhere; `texts`: logs, pages and dumps that are looked through for them as well
         samples       numbers over time, each with its `at`; `slopes`: by how much each may grow in an hour
 
-    and in that of a fault: `by`, the microseconds by which the store's clock was set on (or back, when negative), and `grace`,
-    the microseconds that a drained worker has to give back what it holds.
+    and in that of a fault: `by`, the microseconds by which the store's clock was set on (or back, when negative); `grace`, the
+    microseconds that a drained worker has to give back what it holds; `harmless`, when it excuses no lateness.
     """
 
     started_at: int

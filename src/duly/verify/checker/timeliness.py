@@ -175,7 +175,7 @@ def _stuck_since(run: Run, index: Index, held: set[str | None]) -> int | None:
     last = run.events[-1]
     state = standing(run)
     if state == SCHEDULED:
-        waits = [event for event in run.waits if event.kind == "run.scheduled"]
+        waits = [event for event in run.events if event.kind in ("run.scheduled", "timer.changed")]
         return max(waits[-1].data.get("due") or 0, waits[-1].at) if waits else last.at
     if state == PENDING:
         return run.waits[-1].at
