@@ -15,18 +15,10 @@ from duly.verify.history import Call, Effect, Event, Fault
 from tests.simulation.plan import Plan, as_options, plan_of, with_option
 from tests.simulation.run import Outcome, run_seed
 from tests.simulation.shrink import shrink
-from tests.simulation.totals import Totals
+from tests.simulation.totals import Totals, run_many
 
 CHUNK = 20
 LAST_EVENTS = 200
-
-
-def run_many(seeds: range) -> Totals:
-    """Run these, one after the other."""
-    totals = Totals()
-    for seed in seeds:
-        totals.add(run_seed(plan_of(seed)))
-    return totals
 
 
 def main() -> int:

@@ -9,15 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.__main__ import run_many
 from tests.simulation.plan import as_options, plan_of, with_option
 from tests.simulation.run import run_seed
-from tests.simulation.totals import FLOORS
+from tests.simulation.totals import FLOORS, run_many
 
 PER_TEST = 50
 ROOT = Path(__file__).parents[2]
-# A share of a thousand seeds meets a state now and then, not evenly; the whole thousand is held to the floor by the command.
-SLACK = 4
 
 _DIGESTS = """
 from tests.simulation.plan import plan_of

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.simulation.plan import Plan
-from tests.simulation.run import Outcome
+from tests.simulation.plan import Plan, plan_of
+from tests.simulation.run import Outcome, run_seed
 
 # Per 1,000 seeds: a simulation that never comes here is blind.
 FLOORS = {
@@ -85,3 +85,11 @@ class Totals:
             "floorsPerThousand": FLOORS,
             "unreached": self.unreached(),
         }
+
+
+def run_many(seeds: range) -> Totals:
+    """Run these, one after the other."""
+    totals = Totals()
+    for seed in seeds:
+        totals.add(run_seed(plan_of(seed)))
+    return totals
