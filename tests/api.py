@@ -18,6 +18,7 @@ from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
+from duly.usecases.overdue import Overdue
 from duly.usecases.why import Why
 from duly.usecases.workers import Workers
 
@@ -26,7 +27,7 @@ def services_on(
     store: Store, clock: Clock, entropy: Entropy, transport: Transport, *, keep: Micros = 30 * DAY, ttl: Micros = 15 * SECOND, **more: Any
 ) -> Services:
     """Every service on this store. Keys are random whatever the entropy: two of them must never be the same."""
-    jobs = Jobs(store.definitions, clock, entropy, transport)
+    jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, transport), clock, entropy, transport)
     executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, entropy, transport)
     chosen: dict[str, Any] = {"ready": store.health.ping} | more
     return Services(

@@ -18,6 +18,7 @@ from duly.usecases.backfill import BackfillAsk, BackfillReport, Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.executions import Executions
 from duly.usecases.jobs import Jobs
+from duly.usecases.overdue import Overdue
 from tests.conformance.world import World
 
 ME = Actor(tenant=1, tenant_name="default", role=Role.OPERATOR, key_id="me")
@@ -48,9 +49,9 @@ class Bench:
     def __init__(self, world: World) -> None:
         clock, hints, entropy = _Clock(world), _Hints(), world.chance.getrandbits
         store: Any = world.store
-        jobs = Jobs(store.definitions, clock, entropy, hints)
+        jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, hints), clock, entropy, hints)
         executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, entropy, hints)
-        self.world = world
+        self.world, self.jobs = world, jobs
         self.backfills = Backfills(jobs, executions, store.letters, clock, entropy)
         self.bulk = Bulk(store.letters, jobs, executions, store.cancels, clock, entropy, hints)
 

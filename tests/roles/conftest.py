@@ -30,6 +30,7 @@ from duly.roles.sweeper import Sweeper, SweeperSettings
 from duly.roles.worker import Worker, WorkerSettings
 from duly.usecases.executions import Executions, Wanted
 from duly.usecases.jobs import Jobs
+from duly.usecases.overdue import Overdue
 from duly.wire.jobs import JobShape
 
 ACTOR = Actor(1, "default", Role.ADMIN, "test")
@@ -114,7 +115,7 @@ async def world() -> AsyncIterator[World]:
     await upgrade(engine)
     store, clock, transport = store_on(engine), HandClock(), Bell()
     entropy = random.Random(7).getrandbits
-    jobs = Jobs(store.definitions, clock, entropy, transport)
+    jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, transport), clock, entropy, transport)
     yield World(
         store, clock, entropy, transport, jobs, Executions(jobs, store.intake, store.cancels, store.insights, clock, entropy, transport)
     )

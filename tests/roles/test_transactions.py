@@ -33,6 +33,7 @@ from duly.ports.transactions import Transactions
 from duly.roles.worker import Worker
 from duly.usecases.executions import Executions
 from duly.usecases.jobs import Jobs
+from duly.usecases.overdue import Overdue
 from tests.conformance.ledger import assert_ledger_is_sound, raw
 from tests.executors.attempts import python as attempt_of
 from tests.roles import child_bank
@@ -107,7 +108,7 @@ class Bank:
 def bank_on(engine: Engine, transactions: Transactions) -> Bank:
     store, clock, transport = store_on(engine), HandClock(), Bell()
     entropy = random.Random(7).getrandbits
-    jobs = Jobs(store.definitions, clock, entropy, transport)
+    jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, transport), clock, entropy, transport)
     executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, entropy, transport)
     return Bank(World(store, clock, entropy, transport, jobs, executions), engine, App("bank"), transactions)
 

@@ -31,6 +31,7 @@ from duly.usecases.bulk import Bulk
 from duly.usecases.calendars import Calendars
 from duly.usecases.executions import Executions
 from duly.usecases.jobs import Jobs
+from duly.usecases.overdue import Overdue
 from duly.verify.history import Refusal
 from tests.simulation.clocks import NodeClock, StoreClock
 from tests.simulation.database import NodeEngine, Server, Wire
@@ -139,7 +140,7 @@ class Fleet:
 
     def _api(self, machine: Machine) -> Api:
         store, clock, transport = machine.store, machine.clock, machine.transport
-        jobs = Jobs(store.definitions, clock, self._for_few_shards(clock), transport)
+        jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, transport), clock, self._for_few_shards(clock), transport)
         executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, self.entropy, transport)
         return Api(
             jobs,

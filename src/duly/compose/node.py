@@ -24,6 +24,7 @@ from duly.usecases.calendars import Calendars
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
+from duly.usecases.overdue import Overdue
 
 log = logging.getLogger("duly")
 
@@ -65,7 +66,7 @@ async def open_node(settings: config.Settings, *, migrate: bool = True) -> Node:
         await store.health.close()
         raise
     transport = _transport(engine)
-    jobs = Jobs(store.definitions, clock, system_entropy, transport)
+    jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, transport), clock, system_entropy, transport)
     executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, system_entropy, transport)
     return Node(
         settings,

@@ -98,6 +98,12 @@ def fires(due: Sequence[DueSchedule], versions: Mapping[int, JobVersion], now: I
     return Firing(advances, made)
 
 
+def unwanted(firing: Firing, by: str) -> Firing:
+    """The same firing when somebody does not want it any more: what would have run is skipped as asked."""
+    fires = [fire if fire.skip is not None else fire._replace(skip=SkipReason.ASKED, skip_by=by) for fire in firing.fires]
+    return Firing(firing.advances, fires)
+
+
 def after_failure(
     policy: RetryPolicy,
     failures: int,

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from duly.domain.access import Actor
 from duly.domain.calendars import Calendar
@@ -23,6 +24,7 @@ from duly.ports.clock import Clock, Entropy
 from duly.ports.store import Definitions, Idempotency, JobFilter, NewJob, Reschedule
 from duly.ports.transport import Transport
 from duly.usecases.coalesce import Coalescer
+from duly.usecases.overdue import Overdue, fires_once
 from duly.wire.jobs import JobShape, spec_of
 
 # How often a change is tried again when somebody else was faster.
@@ -38,8 +40,9 @@ class _Creation:
 class Jobs:
     """The use cases on job definitions."""
 
-    def __init__(self, store: Definitions, clock: Clock, entropy: Entropy, transport: Transport) -> None:
+    def __init__(self, store: Definitions, overdue: Overdue, clock: Clock, entropy: Entropy, transport: Transport) -> None:
         self._store = store
+        self._overdue = overdue
         self._clock = clock
         self._entropy = entropy
         self._transport = transport
@@ -124,7 +127,8 @@ class Jobs:
         """The same for a spec that was made in code.
 
         Whether the schedule waits for another fire is decided against the version that the change replaces, never against
-        an older one: with `retry` the job is read again when somebody was faster.
+        an older one: with `retry` the job is read again when somebody was faster. What was due under the old timing is fired
+        first; a one-time job moves to its new time, late or not.
         """
         spec = await self.written_out(actor, spec)
         check_spec(spec)
@@ -133,7 +137,11 @@ class Jobs:
             raise _never_fires()
         for _ in range(TRIES if retry else 1):
             _refuse_cancelled(before)
-            reschedule = None if spec.timing == before.version.spec.timing else Reschedule(first_fire(schedule, now))
+            reschedule = None
+            if spec.timing != before.version.spec.timing:
+                if not fires_once(before):
+                    before = await self._overdue.settle(before, now, partial(self.show, actor, before.id))
+                reschedule = Reschedule(first_fire(schedule, now))
             if await self._store.new_version(actor.tenant, before.id, spec, reschedule, before.version.version, now):
                 break
             before = await self.show(actor, before.id)
@@ -145,7 +153,10 @@ class Jobs:
         return after
 
     async def pause(self, actor: Actor, id: JobId, reason: str | None, until: Instant | None = None) -> Job:
-        """No fire later than now until it is resumed or, with `until`, until then. Pausing twice the same way changes nothing."""
+        """Nothing starts from now on until it is resumed or, with `until`, until then. Pausing twice the same way changes nothing.
+
+        A fire that was due and not dispatched yet is recorded as skipped by who paused it; a one-time job's waits for the end.
+        """
         if until is not None and until <= self._clock.now():
             raise Invalid("DULY-E105", "lies in the past.", field="until", hint="Give a time to come, or leave it out.")
 
@@ -212,7 +223,10 @@ class Jobs:
         raise _somebody_was_faster()
 
     async def cancel(self, actor: Actor, id: JobId) -> Job:
-        """Cancel the job and its future fires; what runs goes on. Cancelling twice is a no-op."""
+        """Cancel the job and its future fires; what runs goes on. Cancelling twice is a no-op.
+
+        A fire that was due and not dispatched yet is recorded as skipped by who cancelled it.
+        """
         return await self._set_state(actor, id, JobState.CANCELLED, lambda job, now: None, None)
 
     async def _set_state(
@@ -231,6 +245,8 @@ class Jobs:
             if before.standing(now) is state and (state is not JobState.PAUSED or before.paused_until == until):
                 return before
             _refuse_cancelled(before)
+            if state is JobState.CANCELLED or (state is JobState.PAUSED and not fires_once(before)):
+                before = await self._overdue.settle(before, now, partial(self.show, actor, id), unwanted_by=actor.key_id)
             if await self._store.set_state(
                 actor.tenant, id, state, following(before, now), reason, now, before.version.number, by=actor.key_id, until=until
             ):

@@ -139,3 +139,16 @@ def whoever_pauses_a_job_need_not_lead(story: Story, bad: bool) -> None:
     story.advance(job, 50, 60 if bad else 50, paused=not bad, owner="node-1-abc")
     for nominal in (10, 20, 30, 40, 50):
         story.good(job, nominal)
+
+
+@breaks("I9")
+def whoever_changes_a_job_settles_what_it_owes(story: Story, bad: bool) -> None:
+    job = owned(story)
+    for event in story.events:
+        event.actor = "node-1"
+    if not bad:
+        story.call("job.pause", 10, "info", took=1, job=job)
+    story.actor = "node-2"
+    story.advance(job, 10, 20, owner="node-1-abc")
+    for nominal in (10, 20, 30, 40, 50):
+        story.good(job, nominal)

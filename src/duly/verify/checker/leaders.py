@@ -9,8 +9,9 @@ from duly.verify.checker.book import Book
 from duly.verify.checker.index import Index
 from duly.verify.checker.windows import Windows
 from duly.verify.checker.words import span
-from duly.verify.history import SECOND, Event, Fault
+from duly.verify.history import SECOND, Call, Event, Fault
 
+_CHANGES = frozenset({"job.update", "job.pause", "job.delete"})
 # Past the end of a leader's lease, somebody else must have taken over within this.
 TAKE_OVER = 5 * SECOND
 
@@ -39,7 +40,7 @@ def judge(index: Index, windows: Windows, book: Book) -> None:
         _epochs(shard, events, book)
         if not windows.bent:
             _gaps(shard, events, nodes, index.history.faults, index.history.ended_at, windows, index.history.timing.leader_ttl, book)
-    _fires(index, nodes, book)
+    _fires(index, nodes, windows, book)
 
 
 def _epochs(shard: int, events: Iterable[Event], book: Book) -> None:
@@ -54,7 +55,7 @@ def _epochs(shard: int, events: Iterable[Event], book: Book) -> None:
         highest, owner = max(highest, epoch), now
 
 
-def _fires(index: Index, nodes: _Nodes, book: Book) -> None:
+def _fires(index: Index, nodes: _Nodes, windows: Windows, book: Book) -> None:
     """A schedule that moves on with a fire is moved by the owner of its shard, in the epoch that is current."""
     taken = {shard: [event.seq for event in events] for shard, events in index.shards.items()}
     for job in index.jobs.values():
@@ -75,10 +76,20 @@ def _fires(index: Index, nodes: _Nodes, book: Book) -> None:
             node = nodes.of(owner)
             if node is not None:
                 book.look("I9")
-                if node != move.actor:
+                if node != move.actor and not _settles(move, job.calls, windows):
                     book.broken(
                         "I9", f"{job.name} was fired by {move.actor}, and {owner} owned its shard", at=move.at, job=job.id, seqs=(move.seq,)
                     )
+
+
+def _settles(move: Event, calls: Iterable[Call], windows: Windows) -> bool:
+    """Whether somebody changed the job just then: what it owes is fired before that, by whoever was asked, under the current epoch."""
+    return any(
+        call.op in _CHANGES
+        and (windows.bent or call.invoked_at - windows.skew <= move.at)
+        and (windows.bent or call.status == "info" or move.at <= call.ended_at + windows.skew)
+        for call in calls
+    )
 
 
 def _gaps(shard: int, events: list[Event], nodes: _Nodes, faults: list[Fault], end: int, windows: Windows, ttl: int, book: Book) -> None:
