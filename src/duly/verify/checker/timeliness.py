@@ -60,12 +60,21 @@ class _Slots:
         self._most = int(index.history.about.get("slots") or 0)
         self._index, self._end = index, end
         self._needs = windows.calm + windows.forgiveness
+        self._windows = windows
         self._free: list[tuple[int, int]] | None = None
 
     def deadline(self, at: int) -> int:
-        """The deadline, moved on to when there was room for long enough."""
-        if not self._most:
-            return at
+        """The deadline, moved on to when there was room for long enough; and past the faults that it meets there."""
+        while self._most and at < self._end:
+            moved = self._room_after(at)
+            if moved > at:
+                moved = self._windows.deadline(moved - self._needs)
+            if moved <= at:
+                break
+            at = moved
+        return at
+
+    def _room_after(self, at: int) -> int:
         if self._free is None:
             self._free = self._find()
         for since, until in self._free:
