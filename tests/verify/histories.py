@@ -226,6 +226,7 @@ class Story:
         """The schedule moves on."""
         when = frm + 0.01 if when is None else when
         data = {"from": at(frm), "to": NEVER if to is None else at(to), "paused": int(paused), "owner": fields.pop("owner", None)}
+        data["versionId"] = self.number(job, fields.pop("version", 1))
         self.event("schedule.advanced", when, job=job, data=data, **{"shard": 1, "epoch": 1} | fields)
 
     def fault(self, kind: str, since: float, until: float | None, *nodes: str, **about: Any) -> None:

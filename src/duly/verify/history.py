@@ -57,10 +57,13 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True):
         shard.taken       owner, before                                       (shard, epoch)
         fire.created      trigger, nominal, due, skip, versionId, holdsPlace  (every execution, whatever made it)
         run.scheduled     due                                                 (attempt; waits for a time)
+        timer.changed     due                                                 (attempt; still waits, for another time)
         run.ready         rank                                                (attempt; waits for a worker)
         run.blocked       reason                                              (attempt; waits for a place or a limit)
+        block.changed     reason                                              (attempt; still waits, for something else)
         lease.granted     granted                                             (run, attempt, fence, worker)
         attempt.ended     outcome, retryAt                                    (unsuccessful ones; attempt, fence, worker)
+        attempt.changed   outcome, retryAt                                    (the same attempt, after somebody hastened its retry)
         run.ended         state                                               (attempt, fence, worker; fence None: no worker wrote it)
         worker.registered / worker.renewed   expires
         worker.lost
@@ -68,6 +71,7 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True):
         checkpoint.saved  number                                              (attempt)
         place.taken / place.left
         slot.taken / slot.left               gate, until
+        slot.changed      gate, until                                         (a rate's slot: from when on it is free again)
 
     Codes are the store's (`duly.domain.lifecycle`): a checker that asked the product for their names would trust it too far,
     so it has its own table of them. Events of one transaction may stand in any order among themselves; between writers
@@ -180,8 +184,8 @@ class History(msgspec.Struct, kw_only=True):
         canaries      secrets that must stand nowhere; `texts`: logs, pages and dumps that are looked through for them as well
         samples       numbers over time, each with its `at`; `slopes`: by how much each may grow in an hour
 
-    and in that of a fault: `by`, the microseconds by which the store's clock was set on (or back, when negative), and `grace`,
-    the microseconds that a drained worker has to give back what it holds.
+    and in that of a fault: `by`, the microseconds by which the store's clock was set on (or back, when negative); `grace`, the
+    microseconds that a drained worker has to give back what it holds; `harmless`, when it excuses no lateness.
     """
 
     started_at: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.verify.cases.told import MICRO, asked, breaks, on_demand
-from tests.verify.histories import Story, Told, text
+from tests.verify.histories import Story, Told, at, text
 
 
 @breaks("I3")
@@ -105,6 +105,15 @@ def a_retry_is_early(story: Story, bad: bool) -> None:
     job = on_demand(story)
     told = asked(story, job, 5).ready(5).grant(5.1).start(5.1).end(6).fails(6, retry=16)
     told.ready(16 - MICRO if bad else 16).grant(16 - MICRO if bad else 16).start(16).end(17).ends(17)
+
+
+@breaks("I6")
+def a_hastened_retry_is_early(story: Story, bad: bool) -> None:
+    job = on_demand(story)
+    told = asked(story, job, 5).ready(5).grant(5.1).start(5.1).end(6).fails(6, retry=16)
+    if not bad:
+        story.event("timer.changed", 9, run=told.run, attempt=2, data={"due": at(9)})
+    told.ready(10).runs(10, 11)
 
 
 @breaks("I6")

@@ -179,3 +179,29 @@ def a_local_time_in_a_gap_fires_after_it(story: Story, bad: bool) -> None:
 def a_refused_create_made_a_job(story: Story, bad: bool) -> None:
     every_ten(story)
     story.job("b", 3, "fail" if bad else "info")
+
+
+@breaks("I2")
+def a_schedule_moves_past_a_target(story: Story, bad: bool) -> None:
+    # Too early to call it late; but where the schedule has been, a fire must be.
+    story.seconds = 31
+    job = story.job(intervalSec=10, anchorAt=text(0))
+    for nominal in (10, 20, 30):
+        story.advance(job, nominal, nominal + 10)
+        if nominal < 30 or not bad:
+            story.good(job, nominal)
+
+
+@breaks("I2")
+def a_move_without_a_fire(story: Story, bad: bool) -> None:
+    story.seconds = 33
+    job = story.job(intervalSec=10, anchorAt=text(0))
+    for nominal in (10, 20):
+        story.advance(job, nominal, nominal + 10)
+        story.good(job, nominal)
+    if bad:
+        story.advance(job, 30, 40)
+    else:
+        # It was changed, and waits for another fire.
+        story.change(job, 30.001, 2, intervalSec=10, anchorAt=text(5))
+        story.advance(job, 30, 35, version=2)

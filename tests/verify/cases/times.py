@@ -127,3 +127,15 @@ def a_fire_is_written_in_an_old_epoch(story: Story, bad: bool) -> None:
     story.advance(job, 10, 20, epoch=1 if bad else 2)
     for nominal in (10, 20, 30, 40, 50):
         story.good(job, nominal)
+
+
+@breaks("I9")
+def whoever_pauses_a_job_need_not_lead(story: Story, bad: bool) -> None:
+    job = owned(story)
+    for event in story.events:
+        event.actor = "node-1"
+    story.actor = "node-2"
+    # Pausing moves nothing on; firing does.
+    story.advance(job, 50, 60 if bad else 50, paused=not bad, owner="node-1-abc")
+    for nominal in (10, 20, 30, 40, 50):
+        story.good(job, nominal)

@@ -206,3 +206,12 @@ def a_repeated_enqueue_makes_other_runs(story: Story, bad: bool) -> None:
         story.call("run.enqueue", when, job=job, runs=[run], key="k", body={"delaySec": 0})
     for run in {"run_x", "run_y" if bad else "run_x"}:
         story.good(job, 6, run=run, trigger=1)
+
+
+@breaks("I17")
+def two_tenants_share_a_run(story: Story, bad: bool) -> None:
+    job = on_demand(story, unique={})
+    for when, key in ((5, "k"), (6, "l")):
+        story.call("run.enqueue", when, job=job, runs=["run_x"], key=key)
+    story.calls[-1].tenant = "other" if bad else "default"
+    story.good(job, 5, run="run_x", trigger=1)

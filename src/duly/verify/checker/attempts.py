@@ -28,7 +28,7 @@ _NEW = -1
 _EDGES: dict[int, frozenset[int]] = {
     _NEW: frozenset({SCHEDULED, BLOCKED, PENDING, SKIPPED}),
     SCHEDULED: frozenset({PENDING, BLOCKED, CANCELLED}),
-    BLOCKED: frozenset({SCHEDULED, PENDING, CANCELLED, SKIPPED}),
+    BLOCKED: frozenset({PENDING, SCHEDULED, CANCELLED, SKIPPED}),
     PENDING: frozenset({RUNNING, CANCELLED}),
     RUNNING: frozenset({SCHEDULED, SUCCEEDED, DEAD, CANCELLED}),
 }
@@ -38,14 +38,13 @@ _WAITS = {"run.scheduled": SCHEDULED, "run.blocked": BLOCKED, "run.ready": PENDI
 def judge(index: Index, lives: dict[str, Life], windows: Windows, book: Book) -> None:
     """Every execution."""
     plain = Plan({})
-    hastened = {call.job for call in index.history.calls if call.op in ("bulk.retry", "run.retry") and call.status != "fail"}
     _versions(index, book)
     for run in index.runs.values():
         if run.created is None:
             continue
         life = lives.get(run.job or "")
         plan = life.plan_of(run.data.get("versionId")) if life is not None else None
-        _Replay(run, run.job in hastened, book, windows).go()
+        _Replay(run, book, windows).go()
         _effects(run, book)
         _starts(run, windows, book)
         version = index.jobs[run.job].versions.get(run.data.get("versionId", -1)) if run.job in index.jobs else None
@@ -73,8 +72,8 @@ def due_at(run: Run) -> int:
 class _Replay:
     """The registers of one execution while its events go by."""
 
-    def __init__(self, run: Run, hastened: bool, book: Book, windows: Windows) -> None:
-        self.run, self.hastened, self.book, self.windows = run, hastened, book, windows
+    def __init__(self, run: Run, book: Book, windows: Windows) -> None:
+        self.run, self.book, self.windows = run, book, windows
         self.state = _NEW
         self.live: Event | None = None
         self.ending: Event | None = None
@@ -99,6 +98,9 @@ class _Replay:
                     self._wait(event)
                 case "attempt.ended":
                     self._attempt(event)
+                case "timer.changed":
+                    # Somebody asked for the retry at once.
+                    self.due = event.data.get("due") or self.due
                 case "checkpoint.saved":
                     self._checkpoint(event)
                 case "fire.created":
@@ -137,8 +139,7 @@ class _Replay:
         if event.attempt is not None and event.attempt != expected:
             self._break("I10", f"waits for attempt {event.attempt}, and attempt {expected} is next", event)
         if to == SCHEDULED:
-            # Somebody may have asked for the retry at once.
-            self.due = 0 if self.hastened else event.data.get("due") or self.due
+            self.due = event.data.get("due") or self.due
         self._move(to, event)
 
     def _grant(self, event: Event) -> None:
@@ -288,7 +289,7 @@ def _retries(run: Run, plan: Plan | None, version: Event | None, index: Index, w
             wait, ended = _shortest_wait(policy, failures), _ended_at(run, event)
             judged = plan is not None and not rules and not windows.bent and not index.history.about.get("ownWaits")
             # The wait is counted by the worker's clock, the end of the attempt by the handler's.
-            if judged and retry_at - ended < wait - windows.forgiveness - windows.skew:
+            if judged and retry_at - ended < wait - windows.forgiveness - windows.skew - windows.behind(ended, event.at):
                 _budget(run, f"is tried again after {span(retry_at - ended)}, and {span(wait)} is the shortest wait", event, book)
         if outcome == WORKER_LOST and plan is not None and losses >= most_losses:
             _budget(run, f"is tried again after {losses} lost workers of {most_losses}", event, book)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from duly.verify.checker.codes import TITLES
-from duly.verify.report import Finding, Verdict
+from duly.verify.checker.codes import TITLES, WHY
+from duly.verify.report import Finding, Status, Verdict
 
 # Whoever reads a report looks at the first few; the rest are counted.
 MOST_FINDINGS = 200
@@ -54,5 +54,6 @@ class Book:
         if more > 0:
             findings = [*findings, Finding(invariant=invariant, says=f"and {more:,} more")]
         judged = self.judged[invariant]
-        status = "broken" if findings else "held" if judged else "not judged"
-        return Verdict(invariant=invariant, title=title, status=status, judged=judged, findings=findings)  # type: ignore[arg-type]
+        status: Status = "broken" if findings else "held" if judged else "not judged"
+        why = WHY.get(invariant, "the history has none of it") if status == "not judged" else ""
+        return Verdict(invariant=invariant, title=title, status=status, judged=judged, findings=findings, why=why)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from duly.verify.checker.book import Book
-from duly.verify.checker.codes import NEVER, SKIP_ASKED, SKIP_MISFIRE
+from duly.verify.checker.codes import SKIP_ASKED, SKIP_MISFIRE
 from duly.verify.checker.index import Index, Run
 from duly.verify.checker.lives import Life
 from duly.verify.checker.windows import Windows
@@ -99,10 +99,10 @@ def _advance(life: Life, plan: Plan, move: Event, part: list[Run], windows: Wind
     guesses = [low, high, *policy.guesses(seen, ran)]
     if any(_explains(policy, seen, now, missed, judged) for now in guesses if low <= now <= high):
         return
-    if not plan.judges and to <= latest:
-        # Cut, perhaps: what else was due then, nobody here can tell.
+    if to <= latest and not plan.judges:
+        # It may have been cut, and nobody but the accused knows what else was due.
         return
-    if plan.judges and to < NEVER and to <= latest:
+    if to <= latest:
         # Or it was cut: more was due, and whoever looked knew.
         more = plan.fires(to, latest)
         for place, at in enumerate(more[:MOST_GUESSES]):

@@ -45,3 +45,20 @@ TITLES = {
     "I23": "Changes have an actor, secrets stay secret",
     "I24": "Resources are bounded",
 }
+
+# What a history lacks when an invariant was not judged.
+WHY = {
+    "I8": "no leader was lost while others lived, and no client read what it had written",
+    "I9": "no shard was taken",
+    "I11": "no job had places or limits",
+    "I12": "there was no outage longer than a grace",
+    "I13": "nothing was cancelled, paused or deleted",
+    "I14": "no run had parents",
+    "I15": "no checkpoint was saved",
+    "I17": "no request had a key",
+    "I19": "no hint was tampered with",
+    "I20": "no worker was drained",
+    "I22": "no job had a fixed local time",
+    "I23": "the store cannot tell who writes, and no secret was planted",
+    "I24": "nothing was measured over time",
+}

@@ -60,7 +60,7 @@ def _fires(index: Index, nodes: _Nodes, book: Book) -> None:
     for job in index.jobs.values():
         nominals = {run.nominal: run for run in job.fires}
         for move in job.moves:
-            if move.kind != "schedule.advanced" or move.data["from"] not in nominals:
+            if move.kind != "schedule.advanced" or not move.data["from"] < move.data["to"] or move.data["from"] not in nominals:
                 continue
             events = index.shards.get(move.shard if move.shard is not None else -1, [])
             place = bisect_left(taken.get(move.shard if move.shard is not None else -1, []), move.seq)

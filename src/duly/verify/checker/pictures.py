@@ -11,7 +11,7 @@ from duly.verify.checker.index import Index, Run
 from duly.verify.checker.joins import Joined
 from duly.verify.checker.lives import Life
 from duly.verify.checker.windows import Windows
-from duly.verify.report import Band, Lane, Report, Spread
+from duly.verify.report import Band, Lane, Report, spread_of
 
 # Who looks at more lanes than this sees none of them.
 MOST_LANES = 60
@@ -44,22 +44,20 @@ def draw(
     report.faults = dict(Counter(fault.kind for fault in history.faults))
     report.reached = _reached(index, zombies, refused_by_sink, long_catch_ups)
     calm, faulty, recovery = _delays(index, windows)
-    report.delays = {"calm": spread(calm), "faulty": spread(faulty)}
-    report.recovery = spread(recovery)
+    report.delays = {"calm": spread_of(calm), "faulty": spread_of(faulty)}
+    report.recovery = spread_of(after for _, after in recovery)
+    report.recovery_bound = windows.recovery + windows.forgiveness
+    # The fault that healed last gives its name to what it held up.
+    kinds = {fault.until: fault.kind for fault in history.faults if fault.until is not None}
+    by_kind: dict[str, list[int]] = {}
+    for healed, after in recovery:
+        by_kind.setdefault(kinds.get(healed, "open"), []).append(after)
+    report.recoveries = {kind: spread_of(values) for kind, values in sorted(by_kind.items())}
     report.bands = [
         Band(kind=fault.kind, since=fault.since, until=history.ended_at if fault.until is None else fault.until, nodes=fault.nodes)
         for fault in history.faults
     ]
     report.lanes = _lanes(lives, joined)
-
-
-def spread(values: list[int]) -> Spread:
-    """A few numbers about many: the middle, the worst of a hundred, the worst."""
-    if not values:
-        return Spread()
-    values = sorted(values)
-    last = len(values) - 1
-    return Spread(count=len(values), p50=values[last // 2], p99=values[-(-last * 99 // 100)], most=values[-1])
 
 
 def _zombies(run: Run) -> int:
@@ -94,11 +92,11 @@ def _reached(index: Index, zombies: int, refused_by_sink: int, long_catch_ups: i
     return {name: found.get(name, 0) + int(told.get(name, 0)) for name in (*found, *(name for name in told if name not in found))}
 
 
-def _delays(index: Index, windows: Windows) -> tuple[list[int], list[int], list[int]]:
-    """How late runs began, in calm and in broken times; and after a fault, how long until what it held up went on."""
+def _delays(index: Index, windows: Windows) -> tuple[list[int], list[int], list[tuple[int, int]]]:
+    """How late runs began, in calm and in broken times; and when a fault healed, with how long until what it held up went on."""
     calm: list[int] = []
     faulty: list[int] = []
-    recovery: list[int] = []
+    recovery: list[tuple[int, int]] = []
     for run in index.runs.values():
         began = run.began_at
         if began is None or run.created is None:
@@ -109,12 +107,12 @@ def _delays(index: Index, windows: Windows) -> tuple[list[int], list[int], list[
             continue
         (calm if span is None else faulty).append(max(began - due, 0))
         if span is not None and due <= span[1] < began:
-            recovery.append(began - span[1])
+            recovery.append((span[1], began - span[1]))
         for event in run.attempts:
             again = next((grant.at for grant in run.grants if grant.seq > event.seq), None)
             hurt = windows.over(event.at, event.at)
             if event.data.get("outcome") == WORKER_LOST and again is not None and hurt is not None and again > hurt[1]:
-                recovery.append(again - hurt[1])
+                recovery.append((hurt[1], again - hurt[1]))
     return calm, faulty, recovery
 
 
@@ -138,6 +136,7 @@ def _lane(life: Life, found: Joined) -> Lane:
         job=job.id,
         name=job.name,
         targets=sorted(expected.must),
+        optional=sorted(expected.may),
         skipped=sorted(run.nominal for run in job.fires if run.is_skipped),
         runs=runs,
         missing=sorted(found.missing),

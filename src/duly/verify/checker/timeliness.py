@@ -60,12 +60,21 @@ class _Slots:
         self._most = int(index.history.about.get("slots") or 0)
         self._index, self._end = index, end
         self._needs = windows.calm + windows.forgiveness
+        self._windows = windows
         self._free: list[tuple[int, int]] | None = None
 
     def deadline(self, at: int) -> int:
-        """The deadline, moved on to when there was room for long enough."""
-        if not self._most:
-            return at
+        """The deadline, moved on to when there was room for long enough; and past the faults that it meets there."""
+        while self._most and at < self._end:
+            moved = self._room_after(at)
+            if moved > at:
+                moved = self._windows.deadline(moved - self._needs)
+            if moved <= at:
+                break
+            at = moved
+        return at
+
+    def _room_after(self, at: int) -> int:
         if self._free is None:
             self._free = self._find()
         for since, until in self._free:
@@ -175,7 +184,7 @@ def _stuck_since(run: Run, index: Index, held: set[str | None]) -> int | None:
     last = run.events[-1]
     state = standing(run)
     if state == SCHEDULED:
-        waits = [event for event in run.waits if event.kind == "run.scheduled"]
+        waits = [event for event in run.events if event.kind in ("run.scheduled", "timer.changed")]
         return max(waits[-1].data.get("due") or 0, waits[-1].at) if waits else last.at
     if state == PENDING:
         return run.waits[-1].at

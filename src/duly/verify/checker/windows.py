@@ -41,7 +41,11 @@ class Windows:
         self._steps = [(fault.since, fault.until or history.ended_at, int(fault.about.get("by", 0))) for fault in history.faults]
         self._steps = [step for step in self._steps if step[2] > 0]
         # An open fault lasts to the end; that the history cannot be judged then is said elsewhere.
-        spans = sorted((fault.since, history.ended_at if fault.until is None else fault.until) for fault in history.faults)
+        spans = sorted(
+            (fault.since, history.ended_at if fault.until is None else fault.until)
+            for fault in history.faults
+            if not fault.about.get("harmless")
+        )
         self.spans: list[tuple[int, int]] = []
         for since, until in spans:
             if self.spans and since <= self.spans[-1][1] + self.recovery:

@@ -1,6 +1,7 @@
 -- The same on PostgreSQL. The actor is the name under which the node connected (`application_name` of its store URL).
 -- `seq` is drawn when a row is written, not when it is committed: writers of the same row wait for one another, so for them
--- it is the order of the commits; a transaction that was rolled back leaves a gap.
+-- it is the order of the commits; a transaction that was rolled back leaves a gap. Retention, when it drops a partition, puts what
+-- must stay in again, which would be told as new: a recorded store is younger than its retention.
 
 CREATE TABLE duly.verify_events (
     seq      bigint   GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -81,9 +82,11 @@ CREATE TRIGGER verify AFTER INSERT ON duly.executions FOR EACH ROW EXECUTE FUNCT
 CREATE FUNCTION duly.verify_timers() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO duly.verify_events (kind, tenant, run, attempt, data)
-    VALUES ('run.scheduled', NEW.tenant, NEW.id, NEW.attempt, json_build_object('due', NEW.due_at));
+    VALUES (CASE TG_OP WHEN 'INSERT' THEN 'run.scheduled' ELSE 'timer.changed' END, NEW.tenant, NEW.id, NEW.attempt, json_build_object('due', NEW.due_at));
     RETURN NULL;
 END $$;
+CREATE TRIGGER verify_changes AFTER UPDATE ON duly.timers FOR EACH ROW
+WHEN (OLD.due_at <> NEW.due_at OR OLD.attempt <> NEW.attempt) EXECUTE FUNCTION duly.verify_timers();
 CREATE TRIGGER verify AFTER INSERT ON duly.timers FOR EACH ROW EXECUTE FUNCTION duly.verify_timers();
 
 CREATE FUNCTION duly.verify_ready() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -97,9 +100,10 @@ CREATE TRIGGER verify AFTER INSERT ON duly.ready FOR EACH ROW EXECUTE FUNCTION d
 CREATE FUNCTION duly.verify_blocked() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO duly.verify_events (kind, tenant, run, attempt, data)
-    VALUES ('run.blocked', NEW.tenant, NEW.id, NEW.attempt, json_build_object('reason', NEW.reason));
+    VALUES (CASE TG_OP WHEN 'INSERT' THEN 'run.blocked' ELSE 'block.changed' END, NEW.tenant, NEW.id, NEW.attempt, json_build_object('reason', NEW.reason));
     RETURN NULL;
 END $$;
+CREATE TRIGGER verify_changes AFTER UPDATE ON duly.blocked FOR EACH ROW WHEN (OLD.reason <> NEW.reason) EXECUTE FUNCTION duly.verify_blocked();
 CREATE TRIGGER verify AFTER INSERT ON duly.blocked FOR EACH ROW EXECUTE FUNCTION duly.verify_blocked();
 
 CREATE FUNCTION duly.verify_leases() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -114,10 +118,13 @@ CREATE TRIGGER verify AFTER INSERT ON duly.leases FOR EACH ROW EXECUTE FUNCTION 
 CREATE FUNCTION duly.verify_attempts() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO duly.verify_events (kind, run, attempt, fence, worker, data)
-    VALUES ('attempt.ended', NEW.id, NEW.attempt, NEW.lease_id, NEW.worker, json_build_object('outcome', NEW.outcome, 'retryAt', NEW.retry_at));
+    VALUES (CASE TG_OP WHEN 'INSERT' THEN 'attempt.ended' ELSE 'attempt.changed' END, NEW.id, NEW.attempt, NEW.lease_id, NEW.worker,
+            json_build_object('outcome', NEW.outcome, 'retryAt', NEW.retry_at));
     RETURN NULL;
 END $$;
-CREATE TRIGGER verify AFTER INSERT ON duly.attempts FOR EACH ROW EXECUTE FUNCTION duly.verify_attempts();
+-- Only unsuccessful attempts have a row. `duly_end` writes another one and takes it back at once, to be told of a conflict.
+CREATE TRIGGER verify AFTER INSERT ON duly.attempts FOR EACH ROW WHEN (NEW.outcome <> 1) EXECUTE FUNCTION duly.verify_attempts();
+CREATE TRIGGER verify_changes AFTER UPDATE ON duly.attempts FOR EACH ROW EXECUTE FUNCTION duly.verify_attempts();
 
 CREATE FUNCTION duly.verify_outcomes() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -125,7 +132,7 @@ BEGIN
     VALUES ('run.ended', NEW.id, NEW.attempt, NEW.lease_id, NEW.worker, json_build_object('state', NEW.state));
     RETURN NULL;
 END $$;
-CREATE TRIGGER verify AFTER INSERT ON duly.outcomes FOR EACH ROW EXECUTE FUNCTION duly.verify_outcomes();
+CREATE TRIGGER verify AFTER INSERT OR UPDATE ON duly.outcomes FOR EACH ROW EXECUTE FUNCTION duly.verify_outcomes();
 
 CREATE FUNCTION duly.verify_workers() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -150,7 +157,7 @@ CREATE TRIGGER verify AFTER INSERT ON duly.cancels FOR EACH ROW EXECUTE FUNCTION
 
 CREATE FUNCTION duly.verify_checkpoints() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF NEW.number > 0 AND (TG_OP = 'INSERT' OR OLD.number <> NEW.number) THEN
+    IF NEW.number > 0 AND (TG_OP = 'INSERT' OR OLD.number <> NEW.number OR OLD.attempt <> NEW.attempt) THEN
         INSERT INTO duly.verify_events (kind, run, attempt, data)
         VALUES ('checkpoint.saved', NEW.id, NEW.attempt, json_build_object('number', NEW.number));
     END IF;
@@ -178,10 +185,15 @@ BEGIN
     IF TG_OP = 'INSERT' THEN
         INSERT INTO duly.verify_events (kind, run, attempt, data)
         VALUES ('slot.taken', NEW.id, NEW.attempt, json_build_object('gate', replace(NEW.gate::text, '-', ''), 'until', NEW.until));
+    ELSIF TG_OP = 'UPDATE' THEN
+        IF OLD.until IS DISTINCT FROM NEW.until THEN
+            INSERT INTO duly.verify_events (kind, run, attempt, data)
+            VALUES ('slot.changed', NEW.id, NEW.attempt, json_build_object('gate', replace(NEW.gate::text, '-', ''), 'until', NEW.until));
+        END IF;
     ELSE
         INSERT INTO duly.verify_events (kind, run, attempt, data)
         VALUES ('slot.left', OLD.id, OLD.attempt, json_build_object('gate', replace(OLD.gate::text, '-', ''), 'until', OLD.until));
     END IF;
     RETURN NULL;
 END $$;
-CREATE TRIGGER verify AFTER INSERT OR DELETE ON duly.slots FOR EACH ROW EXECUTE FUNCTION duly.verify_slots();
+CREATE TRIGGER verify AFTER INSERT OR UPDATE OR DELETE ON duly.slots FOR EACH ROW EXECUTE FUNCTION duly.verify_slots();

@@ -62,6 +62,10 @@ CREATE TRIGGER verify_timers_insert AFTER INSERT ON timers BEGIN
     INSERT INTO verify_events (at, kind, actor, tenant, run, attempt, data)
     VALUES ({now}, 'run.scheduled', {actor}, NEW.tenant, NEW.id, NEW.attempt, json_object('due', NEW.due_at));
 END;
+CREATE TRIGGER verify_timers_update AFTER UPDATE ON timers WHEN OLD.due_at <> NEW.due_at OR OLD.attempt <> NEW.attempt BEGIN
+    INSERT INTO verify_events (at, kind, actor, tenant, run, attempt, data)
+    VALUES ({now}, 'timer.changed', {actor}, NEW.tenant, NEW.id, NEW.attempt, json_object('due', NEW.due_at));
+END;
 CREATE TRIGGER verify_ready_insert AFTER INSERT ON ready BEGIN
     INSERT INTO verify_events (at, kind, actor, tenant, run, attempt, data)
     VALUES ({now}, 'run.ready', {actor}, NEW.tenant, NEW.id, NEW.attempt, json_object('rank', NEW.rank));
@@ -70,17 +74,30 @@ CREATE TRIGGER verify_blocked_insert AFTER INSERT ON blocked BEGIN
     INSERT INTO verify_events (at, kind, actor, tenant, run, attempt, data)
     VALUES ({now}, 'run.blocked', {actor}, NEW.tenant, NEW.id, NEW.attempt, json_object('reason', NEW.reason));
 END;
+CREATE TRIGGER verify_blocked_update AFTER UPDATE ON blocked WHEN OLD.reason <> NEW.reason BEGIN
+    INSERT INTO verify_events (at, kind, actor, tenant, run, attempt, data)
+    VALUES ({now}, 'block.changed', {actor}, NEW.tenant, NEW.id, NEW.attempt, json_object('reason', NEW.reason));
+END;
 CREATE TRIGGER verify_leased_insert AFTER INSERT ON leased BEGIN
     INSERT INTO verify_events (at, kind, actor, run, attempt, fence, worker, data)
     SELECT {now}, 'lease.granted', {actor}, NEW.id, NEW.attempt, NEW.lease_id, l.worker, json_object('granted', l.granted_at)
     FROM leases l WHERE l.lease_id = NEW.lease_id;
 END;
-CREATE TRIGGER verify_attempts_insert AFTER INSERT ON attempts BEGIN
+CREATE TRIGGER verify_attempts_insert AFTER INSERT ON attempts WHEN NEW.outcome <> 1 BEGIN
     INSERT INTO verify_events (at, kind, actor, run, attempt, fence, worker, data)
     VALUES ({now}, 'attempt.ended', {actor}, NEW.id, NEW.attempt, NEW.lease_id, NEW.worker,
             json_object('outcome', NEW.outcome, 'retryAt', NEW.retry_at));
 END;
+CREATE TRIGGER verify_attempts_update AFTER UPDATE ON attempts BEGIN
+    INSERT INTO verify_events (at, kind, actor, run, attempt, fence, worker, data)
+    VALUES ({now}, 'attempt.changed', {actor}, NEW.id, NEW.attempt, NEW.lease_id, NEW.worker,
+            json_object('outcome', NEW.outcome, 'retryAt', NEW.retry_at));
+END;
 CREATE TRIGGER verify_outcomes_insert AFTER INSERT ON outcomes BEGIN
+    INSERT INTO verify_events (at, kind, actor, run, attempt, fence, worker, data)
+    VALUES ({now}, 'run.ended', {actor}, NEW.id, NEW.attempt, NEW.lease_id, NEW.worker, json_object('state', NEW.state));
+END;
+CREATE TRIGGER verify_outcomes_update AFTER UPDATE ON outcomes BEGIN
     INSERT INTO verify_events (at, kind, actor, run, attempt, fence, worker, data)
     VALUES ({now}, 'run.ended', {actor}, NEW.id, NEW.attempt, NEW.lease_id, NEW.worker, json_object('state', NEW.state));
 END;
@@ -89,7 +106,8 @@ CREATE TRIGGER verify_workers_insert AFTER INSERT ON workers BEGIN
     INSERT INTO verify_events (at, kind, actor, worker, data)
     VALUES ({now}, 'worker.registered', {actor}, NEW.id, json_object('expires', NEW.expires_at, 'name', NEW.name));
 END;
-CREATE TRIGGER verify_workers_renew AFTER UPDATE ON workers WHEN NEW.lost_at IS NULL AND OLD.expires_at <> NEW.expires_at BEGIN
+CREATE TRIGGER verify_workers_renew AFTER UPDATE ON workers
+WHEN OLD.expires_at <> NEW.expires_at AND NOT (OLD.lost_at IS NULL AND NEW.lost_at IS NOT NULL) BEGIN
     INSERT INTO verify_events (at, kind, actor, worker, data)
     VALUES ({now}, 'worker.renewed', {actor}, NEW.id, json_object('expires', NEW.expires_at));
 END;
@@ -104,7 +122,8 @@ CREATE TRIGGER verify_checkpoints_insert AFTER INSERT ON checkpoints WHEN NEW.nu
     INSERT INTO verify_events (at, kind, actor, run, attempt, data)
     VALUES ({now}, 'checkpoint.saved', {actor}, NEW.id, NEW.attempt, json_object('number', NEW.number));
 END;
-CREATE TRIGGER verify_checkpoints_update AFTER UPDATE ON checkpoints WHEN OLD.number <> NEW.number BEGIN
+CREATE TRIGGER verify_checkpoints_update AFTER UPDATE ON checkpoints
+WHEN NEW.number > 0 AND (OLD.number <> NEW.number OR OLD.attempt <> NEW.attempt) BEGIN
     INSERT INTO verify_events (at, kind, actor, run, attempt, data)
     VALUES ({now}, 'checkpoint.saved', {actor}, NEW.id, NEW.attempt, json_object('number', NEW.number));
 END;
@@ -122,6 +141,10 @@ END;
 CREATE TRIGGER verify_slots_insert AFTER INSERT ON slots BEGIN
     INSERT INTO verify_events (at, kind, actor, run, attempt, data)
     VALUES ({now}, 'slot.taken', {actor}, NEW.id, NEW.attempt, json_object('gate', lower(hex(NEW.gate)), 'until', NEW.until));
+END;
+CREATE TRIGGER verify_slots_update AFTER UPDATE ON slots WHEN OLD.until IS NOT NEW.until BEGIN
+    INSERT INTO verify_events (at, kind, actor, run, attempt, data)
+    VALUES ({now}, 'slot.changed', {actor}, NEW.id, NEW.attempt, json_object('gate', lower(hex(NEW.gate)), 'until', NEW.until));
 END;
 CREATE TRIGGER verify_slots_delete AFTER DELETE ON slots BEGIN
     INSERT INTO verify_events (at, kind, actor, run, attempt, data)
