@@ -76,6 +76,8 @@ class Wire:
     loses_replies: bool = False
     # Seconds that whatever is sent takes longer; it arrives all the same.
     clog: float = 0.0
+    # The same for requests alone, and all by the same time: they arrive in their order, long after their senders gave up.
+    stall: float = 0.0
 
 
 @dataclass(slots=True)
@@ -133,6 +135,8 @@ class NodeEngine(SqliteEngine):
         self._server = server
         self._node = node
         self.wire = wire
+        # Told what the store answers to the next call, whether the answer arrives or not.
+        self.overheard: Callable[[Any], None] | None = None
 
     _writes = _reads = None  # type: ignore[assignment]
 
@@ -151,6 +155,7 @@ class NodeEngine(SqliteEngine):
 
     async def _call(self, work: Work) -> Any:
         server, wire = self._server, self.wire
+        overheard, self.overheard = self.overheard, None
         loop, draw = server.loop, server.chance.random
         if loop.is_over:
             raise asyncio.CancelledError
@@ -168,8 +173,9 @@ class NodeEngine(SqliteEngine):
             breaks = 1.0
         if wire.clog:
             there += wire.clog * draw()
+        there += wire.stall
         server.in_flight += 1
-        call = _Asked(server, self._node, work, reply, wire, breaks)
+        call = _Asked(server, self._node, work, reply, wire, breaks, overheard)
         if wire.loses_requests or there + server.disk + wire.clog >= server.deadline:
             loop.add_timer(self._node, loop.now + server.deadline, _fail, (reply, "no answer in time"))
         if wire.loses_requests:
@@ -183,15 +189,25 @@ class NodeEngine(SqliteEngine):
 class _Asked:
     """One call on its way."""
 
-    __slots__ = ("breaks", "life", "node", "reply", "server", "wire", "work")
+    __slots__ = ("breaks", "life", "node", "overheard", "reply", "server", "wire", "work")
 
-    def __init__(self, server: Server, node: Node, work: Work, reply: asyncio.Future[Any], wire: Wire, breaks: float) -> None:
+    def __init__(
+        self,
+        server: Server,
+        node: Node,
+        work: Work,
+        reply: asyncio.Future[Any],
+        wire: Wire,
+        breaks: float,
+        overheard: Callable[[Any], None] | None,
+    ) -> None:
         self.server = server
         self.node = node
         self.work = work
         self.reply = reply
         self.wire = wire
         self.breaks = breaks
+        self.overheard = overheard
         self.life = server.life
 
     def leave(self) -> None:
@@ -211,6 +227,8 @@ class _Asked:
             self._fail("connection lost")
         else:
             result, error = server.execute(self.node.name, self.work)
+            if self.overheard is not None and error is None:
+                self.overheard(result)
             back = self.wire.latency * (0.25 + server.chance.random()) + server.disk * server.chance.random()
             if self.wire.clog:
                 back += self.wire.clog * server.chance.random()

@@ -99,10 +99,11 @@ class Fleet:
         wire = Wire(latency=self.plan.latency)
         clock = NodeClock(self.loop, self.clock, self.chance.randrange(1_000_000) * SECOND)
         self.clocks.append(clock)
-        store = store_on(NodeEngine(self.server, node, wire))
+        engine = NodeEngine(self.server, node, wire)
+        store = store_on(engine)
         transport = SimulatedTransport(self.air, node)
         machine = Machine(name, kind, node, wire, clock, store, transport, asyncio.Event(), self.loop.now)
-        machine.store = replace(store, outcomes=_Watched(store.outcomes, self, name))  # type: ignore[arg-type]
+        machine.store = replace(store, outcomes=_Watched(store.outcomes, engine, self, name))  # type: ignore[arg-type]
         self.machines[name] = machine
         machine.life = node.spawn(self._live(machine))
         return machine
@@ -234,20 +235,25 @@ class _BeatingTask:
 
 
 class _Watched:
-    """Where workers report, and who writes down what was refused."""
+    """Where workers report, and who writes down what the store refused, though the worker may never hear of it."""
 
-    def __init__(self, inner: Any, fleet: Fleet, name: str) -> None:
+    def __init__(self, inner: Any, engine: NodeEngine, fleet: Fleet, name: str) -> None:
         self._inner = inner
+        self._engine = engine
         self._fleet = fleet
         self._name = name
         self.append_logs = inner.append_logs
         self.losses = inner.losses
 
     async def finish(self, worker: WorkerId, finished: list[Finished], closing: list[LeaseId], now: Instant) -> set[ExecutionId]:
-        refused: set[ExecutionId] = await self._inner.finish(worker, finished, closing, now)
-        for item in finished:
-            if item.id in refused:
-                self._fleet.refusals.append(
-                    Refusal(at=self._fleet.clock.now(), what="finish", actor=self._name, run=execution_text(item.id), fence=int(item.lease))
-                )
-        return refused
+        def note(refused: set[ExecutionId]) -> None:
+            at = self._fleet.clock.now()
+            for item in finished:
+                if item.id in refused:
+                    run, fence = execution_text(item.id), int(item.lease)
+                    self._fleet.refusals.append(Refusal(at=at, what="finish", actor=self._name, run=run, fence=fence))
+
+        # The engine takes it up before anybody else runs.
+        self._engine.overheard = note
+        answer: set[ExecutionId] = await self._inner.finish(worker, finished, closing, now)
+        return answer

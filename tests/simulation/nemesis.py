@@ -61,7 +61,7 @@ class Nemesis:
             fleet.loop.resume(machine.node)
             machine.clock.drift(1.0)
             wire = machine.wire
-            wire.drop = wire.clog = 0.0
+            wire.drop = wire.clog = wire.stall = 0.0
             wire.loses_requests = wire.loses_replies = False
         for fault in self.faults:
             if fault.until is None:
@@ -119,6 +119,14 @@ class Nemesis:
                 machine.wire.clog = chance.choice((0.1, 1.0, 3.0, 9.0))
                 await asyncio.sleep(lasts)
                 machine.wire.clog = 0.0
+            case "stall":
+                # Long enough for the worker's leases to be given away before what it reports arrives.
+                machine = chance.choice([one for one in alive if one.kind == "worker"] or alive)
+                fault.nodes = [machine.name]
+                machine.wire.stall = ttl + chance.uniform(0, 5)
+                await asyncio.sleep(chance.uniform(1, 4))
+                lasts, machine.wire.stall = machine.wire.stall, 0.0
+                await asyncio.sleep(lasts)
             case "drift":
                 machine.clock.drift(1 + chance.uniform(-0.05, 0.05))
                 await asyncio.sleep(lasts)

@@ -16,6 +16,7 @@ FAULTS = (
     "cut requests",
     "cut replies",
     "clog",
+    "stall",
     "store crash",
     "failover",
     "slow disk",
@@ -95,7 +96,7 @@ def plan_of(seed: int) -> Plan:
     chance = random.Random(f"plan {seed}")
     mode = "liveness" if seed % 4 == 3 else "safety"
     # A swarm: most seeds leave most kinds out, so that those that are in meet undisturbed.
-    faults = tuple(kind for kind in FAULTS if chance.random() < 0.35) or (chance.choice(FAULTS),)
+    faults = tuple(kind for kind in FAULTS if chance.random() < (0.6 if kind == "stall" else 0.33)) or (chance.choice(FAULTS),)
     kinds = tuple(kind for kind in KINDS if chance.random() < 0.3) or (chance.choice(KINDS),)
     zone, change = chance.choice(CHANGES)
     if chance.random() < 0.3:
