@@ -53,7 +53,7 @@ async def test_who_trusts_itself_is_never_buried(world: World) -> None:
 
 
 async def test_a_slow_answer_lengthens_no_ownership(world: World) -> None:
-    leases: Any = Slow(world.store.leases, "shards", world.clock, 3.0)
+    leases: Any = Slow(world.store.leases, "announce_dispatcher", world.clock, 3.0)
     ownership = Ownership("d1", leases, world.clock, OwnershipSettings())
 
     await ownership.refresh(world.clock.now())
