@@ -67,7 +67,8 @@ def judge(index: Index, lives: dict[str, Life], windows: Windows, book: Book) ->
             if move.kind != "schedule.advanced" or move.data["from"] >= move.data["to"]:
                 continue
             first, last = bisect_left(nominals, move.data["from"]), bisect_left(nominals, move.data["to"])
-            part = fires[first:last]
+            # A one-time job moves on to never: what a later version fires is not of this advance.
+            part = [run for run in fires[first:last] if run.data.get("versionId") == move.data.get("versionId")]
             if not part or part[0].nominal != move.data["from"]:
                 continue
             explained.update(run.id for run in part)
