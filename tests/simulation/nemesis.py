@@ -165,7 +165,7 @@ class Nemesis:
                 await asyncio.sleep(lasts)
                 server.connections = 1000
             case "clock step":
-                by = round(chance.choice((-1, 1, 1)) * chance.choice((1, 10, 30, 300, 7200)) * chance.uniform(0.5, 1) * SECOND)
+                by = round(chance.choice((-1, 1, 1)) * chance.choice((1, 10, 30, 30, 300, 300, 7200)) * chance.uniform(0.5, 1) * SECOND)
                 fault.about["by"] = by
                 self.fleet.step_clock(by)
                 await asyncio.sleep(LEARNS)
