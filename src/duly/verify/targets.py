@@ -15,6 +15,8 @@ from duly.verify.oracle import cron_fires
 MICRO = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = 1_000_000
+# Nobody watches a fleet for longer; who asks for more has read a time wrongly.
+LONGEST = 40 * 86_400 * SECOND
 
 
 def instant(text: Any) -> int | None:
@@ -79,13 +81,15 @@ class Plan:
         return (*schedule, *bounds, tuple(body.get("calendars") or ()), body.get("onExcluded"))
 
     def fires(self, first: int, last: int) -> list[int]:
-        """Every nominal instant in [first, last], in order."""
+        """Every nominal instant in [first, last], in order. Raises ValueError for a window that no history can have."""
         if self.is_once:
             return [self.run_at] if self.run_at is not None and first <= self.run_at <= last else []
         first = max(first, 0 if self.start_at is None else self.start_at)
         last = last if self.end_at is None else min(last, self.end_at)
         if first > last:
             return []
+        if last - first > LONGEST:
+            raise ValueError("the fires of more than forty days are asked for")
         if self.kind == "INTERVAL":
             assert self.anchor is not None
             nth = max(-((self.anchor - first) // self.every), 0)
