@@ -25,6 +25,7 @@ from duly.domain.ids import execution_text, job_text
 from duly.domain.instants import DAY, SECOND
 from duly.domain.job import Job, JobType
 from duly.domain.lifecycle import JobState
+from duly.ports.calendars import CalendarRow
 from duly.ports.store import Idempotency, JobFilter
 from duly.usecases.backfill import BackfillAsk
 from duly.usecases.bulk import BulkAsk
@@ -91,11 +92,9 @@ class Clients:
     async def stop_schedules(self) -> None:
         """The end of the workload: whoever would fire for ever is paused, whatever it takes; also what nobody knows to be there."""
         for actor in ACTORS:
-            jobs: list[Job] = []
             while (found := await self._ask("job.list", "end", actor, partial(_all_jobs, actor)))[0] != "ok":
                 pass
-            jobs = found[1] or []
-            for job in jobs:
+            for job in found[1] or []:
                 if job.state is JobState.ACTIVE and job.version.spec.timing.end_at is None and job.version.spec.timing.type in _RECURRING:
                     known = Known(job.id, actor, {})
                     while (await self._ask("job.pause", "end", actor, partial(_pause, known), job=known))[0] == "info":
@@ -234,7 +233,7 @@ class Clients:
         calendar = Calendar(name=CALENDAR, zone="UTC", windows=(Window(start=start, end=start + self.chance.randint(2, 8) * SECOND),))
         for actor in ACTORS:
             for _ in range(20):
-                status, _ = await self._ask("calendar.put", name, actor, lambda api, a=actor: api.calendars.put(a, calendar))  # type: ignore[misc]
+                status, _ = await self._ask("calendar.put", name, actor, partial(_put_calendar, actor, calendar))
                 if status != "info":
                     break
 
@@ -308,3 +307,7 @@ async def _all_jobs(actor: Actor, api: Api) -> list[Job]:
 
 async def _pause(known: Known, api: Api) -> Job:
     return await api.jobs.pause(known.actor, known.id, None)
+
+
+async def _put_calendar(actor: Actor, calendar: Calendar, api: Api) -> CalendarRow:
+    return await api.calendars.put(actor, calendar)

@@ -67,12 +67,11 @@ class Machine:
     store: Store
     transport: SimulatedTransport
     stop: asyncio.Event
-    started_at: float
     index: ForgetfulIndex | None = None
     ownership: Ownership | None = None
     api: Api | None = None
     life: asyncio.Task[Any] | None = None
-    # Faults that hold it: none may be healed by another's end.
+    # It has crashed, or was drained and is over.
     is_gone: bool = False
 
 
@@ -102,7 +101,7 @@ class Fleet:
         engine = NodeEngine(self.server, node, wire)
         store = store_on(engine)
         transport = SimulatedTransport(self.air, node)
-        machine = Machine(name, kind, node, wire, clock, store, transport, asyncio.Event(), self.loop.now)
+        machine = Machine(name, kind, node, wire, clock, store, transport, asyncio.Event())
         machine.store = replace(store, outcomes=_Watched(store.outcomes, engine, self, name))  # type: ignore[arg-type]
         self.machines[name] = machine
         machine.life = node.spawn(self._live(machine))

@@ -31,6 +31,10 @@ class Nemesis:
     chance: random.Random
     faults: list[Fault] = field(default_factory=list)
     core: frozenset[str] = frozenset()
+    # The chance that a connection breaks, for whoever is hired later as well.
+    drop: float = 0.0
+    # Whether it is over: who is not of the core stays as it is.
+    is_over: bool = False
 
     async def rage(self, until: float) -> None:
         """Break things until then. Faults overlap."""
@@ -53,7 +57,7 @@ class Nemesis:
         fleet.server.restart()
         fleet.server.disk, fleet.server.connections = 0.0, 1000
         fleet.air.loses = fleet.air.repeats = fleet.air.lags = 0.0
-        self.clients.drop = 0.0
+        self.clients.drop = self.drop = 0.0
         for machine in list(fleet.machines.values()):
             if self.plan.mode == "liveness" and machine.name not in self.core:
                 self._break_for_good(machine)
@@ -80,8 +84,6 @@ class Nemesis:
             fleet.air.loses, fleet.air.repeats = chance.choice((0.0, 0.2, 1.0)), chance.choice((0.1, 0.5))
             fleet.air.lags = chance.choice((0.0, 1.0, 4.0))
         self.faults.append(Fault(kind=kind, since=fleet.clock.now()))
-
-    drop: float = 0.0
 
     async def _break(self, kind: str, until: float) -> None:
         fleet, chance = self.fleet, self.chance
@@ -165,7 +167,7 @@ class Nemesis:
                 await asyncio.sleep(lasts)
                 server.connections = 1000
             case "clock step":
-                by = round(chance.choice((-1, 1, 1)) * chance.choice((1, 10, 30, 300, 7200)) * chance.uniform(0.5, 1) * SECOND)
+                by = round(chance.choice((-1, 1, 1)) * chance.choice((1, 10, 30, 30, 300, 300, 7200)) * chance.uniform(0.5, 1) * SECOND)
                 fault.about["by"] = by
                 self.fleet.step_clock(by)
                 await asyncio.sleep(LEARNS)
@@ -173,15 +175,13 @@ class Nemesis:
     def _rehire(self, machine: Machine) -> None:
         """Start it again, unless somebody has, or it is to stay broken."""
         if self.fleet.machines[machine.name] is machine and machine.is_gone and not self._is_lost(machine):
-            self.fleet.hire(machine.name, machine.kind).wire.drop = self.drop if self.clients.drop else 0.0
+            self.fleet.hire(machine.name, machine.kind).wire.drop = self.drop
 
     def _is_lost(self, machine: Machine) -> bool:
-        return self.is_quiet and self.plan.mode == "liveness" and machine.name not in self.core
-
-    is_quiet: bool = False
+        return self.is_over and self.plan.mode == "liveness" and machine.name not in self.core
 
     def _break_for_good(self, machine: Machine) -> None:
-        self.is_quiet = True
+        self.is_over = True
         if machine.is_gone:
             return
         match self.chance.randrange(5):

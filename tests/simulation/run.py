@@ -6,12 +6,9 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from duly.adapters.sql.engine_sqlite import SqliteEngine
-from duly.adapters.sql.statements import statements
 from duly.domain.instants import SECOND
 from duly.verify.history import Final, History, Stands, Timing
 from duly.verify.recording import read_sqlite
@@ -57,28 +54,6 @@ class _Errors(logging.Handler):
         self._said.append(
             f"logged by {record.name}: {record.getMessage()} {record.exc_info[1]!r}" if record.exc_info else record.getMessage()
         )
-
-
-class DirectEngine(SqliteEngine):
-    """The engine for whoever looks at the store from beside: no network, no faults."""
-
-    def __init__(self, connection: Any) -> None:
-        self.path, self._in_memory, self._statements = ":memory:", True, statements("sqlite")
-        self._connection = connection
-
-    _writes = _reads = None  # type: ignore[assignment]
-
-    async def _submit(self, where: Any, work: Any) -> Any:
-        return work(self._connection)
-
-
-def at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine that waits for nothing."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        return end.value
-    raise AssertionError("it waited")
 
 
 def run_seed(plan: Plan) -> Outcome:
@@ -204,7 +179,7 @@ class World:
     def outcome(self, said: list[str]) -> Outcome:
         """Read everything, judge it."""
         history = self._history()
-        findings = said + judge(self, history)
+        findings = said + judge(self.store.connection, history, ended=self.ended_idle)
         plan, met = self.plan, self.server.met + self.air.met
         self.reached += met
         _count_reached(history, self.reached)
