@@ -155,7 +155,8 @@ class Nemesis:
                 # To a copy that has every commit; its machine has a clock of its own.
                 server.crash()
                 await asyncio.sleep(chance.uniform(0.2, 2))
-                self.fleet.step_clock(round(chance.uniform(-0.5, 0.5) * SECOND))
+                by = fault.about["by"] = round(chance.uniform(-0.5, 0.5) * SECOND)
+                self.fleet.step_clock(by)
                 server.restart()
                 await asyncio.sleep(LEARNS)
             case "slow disk":
