@@ -259,14 +259,13 @@ def _count_reached(history: History, reached: Counter[str]) -> None:
         at = lost.get((refusal.run, refusal.fence))
         if at is not None and abs(refusal.at - at) <= SECOND:
             reached["sweeper raced a completion"] += 1
-    # And those that came just in time.
-    ended = {event.worker: event.at for event in history.events if event.kind in ("run.ended", "attempt.ended") and event.fence is not None}
+    # And those that came just in time, before the sweeper took their worker for lost.
+    reported: dict[int | None, int] = {}
     for event in history.events:
-        if (
-            event.kind == "worker.lost"
-            and (event.actor or "").startswith("server")
-            and 0 <= event.at - ended.get(event.worker, 0) <= SECOND
-        ):
+        by = event.actor or ""
+        if event.fence is not None and by.startswith("worker") and event.kind in ("run.ended", "attempt.ended"):
+            reported[event.worker] = event.at
+        elif event.kind == "worker.lost" and by.startswith("server") and event.at - reported.get(event.worker, 0) <= SECOND:
             reached["sweeper raced a completion"] += 1
     targets: Counter[tuple[str | None, int]] = Counter()
     for event in history.events:
