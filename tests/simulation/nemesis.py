@@ -127,7 +127,7 @@ class Nemesis:
                 # Long enough for the worker's leases to be given away before what it reports arrives.
                 machine = chance.choice([one for one in alive if one.kind == "worker"] or alive)
                 fault.nodes = [machine.name]
-                machine.wire.stall = ttl + chance.uniform(0, 5)
+                machine.wire.stall = ttl * chance.uniform(0.7, 1.1) + chance.uniform(0, 4)
                 await asyncio.sleep(chance.uniform(1, 4))
                 lasts, machine.wire.stall = machine.wire.stall, 0.0
                 await asyncio.sleep(lasts)
