@@ -54,6 +54,8 @@ class ProcessPool:
     def __init__(self, reference: str, *, size: int, grace: float = 5.0) -> None:
         self._reference = reference
         self._grace = grace
+        self._size = size
+        self._wanted = 0
         self._places = asyncio.Semaphore(size)
         self._guard = Guard()
         self._idle: list[_Child] = []
@@ -67,18 +69,30 @@ class ProcessPool:
         cancelled, and the attempt says why), the child is told and waited for; when the caller is cancelled again it is killed.
         Cancelled without a reason it is stopped: SIGTERM to its group, SIGKILL after the grace. The next attempt gets a new one.
         """
-        async with self._places:
-            child = await self._take()
-            self._busy.add(child)
-            try:
-                return await child.run(handler, attempt, self._grace)
-            finally:
-                if child.is_free and not self._closed:
-                    self._idle.append(child)
-                else:
-                    await child.stop(self._grace)
-                self._busy.discard(child)
-                await self._close_guard()
+        self._wanted += 1
+        try:
+            async with self._places:
+                return await self._run(handler, attempt)
+        finally:
+            self._wanted -= 1
+
+    async def _run(self, handler: str, attempt: Attempt) -> Any:
+        child = await self._take()
+        self._busy.add(child)
+        try:
+            return await child.run(handler, attempt, self._grace)
+        finally:
+            if child.is_free and not self._closed:
+                self._idle.append(child)
+            else:
+                await child.stop(self._grace)
+            self._busy.discard(child)
+            await self._close_guard()
+
+    @property
+    def free(self) -> int:
+        """How many more attempts could begin now, without waiting for a child."""
+        return max(self._size - self._wanted, 0)
 
     def pids(self) -> list[int]:
         """The children that live, idle ones first."""

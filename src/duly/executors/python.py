@@ -38,7 +38,7 @@ def python_handlers(
             case ExecutorKind.PROCESS:
                 if processes is None:
                     raise ValueError(f"{name} runs in a child process; give the worker an application reference, such as shop.jobs:app.")
-                handlers.append(Handler(name, _in_process(name, processes), processes.close, may_die=True))
+                handlers.append(Handler(name, _in_process(name, processes), processes.close, may_die=True, places=processes))
             case _:
                 assert_never(call.kind)
     return handlers

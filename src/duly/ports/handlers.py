@@ -243,6 +243,14 @@ class CallSource(Protocol):
         """Every handler by its name."""
 
 
+class Places(Protocol):
+    """Where handlers run that need more than a slot: so many fit, and handlers may share them."""
+
+    @property
+    def free(self) -> int:
+        """How many more could begin now."""
+
+
 @dataclass(frozen=True, slots=True)
 class Handler:
     """A named thing that a worker can run.
@@ -261,6 +269,8 @@ class Handler:
     batch: int = 1
     # It runs in a process of its own, and raises Died when that ends under it.
     may_die: bool = False
+    # What it needs besides a slot. Nothing is claimed for a handler that could only wait for a place: it would keep a slot from others.
+    places: Places | None = None
 
 
 @dataclass(slots=True)

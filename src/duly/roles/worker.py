@@ -26,7 +26,7 @@ from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.lifecycle import Outcome, State
 from duly.domain.serving import Needs, misfits
 from duly.ports.clock import Clock, Entropy
-from duly.ports.handlers import Attempt, Kept, Registry
+from duly.ports.handlers import Attempt, Kept, Places, Registry
 from duly.ports.store import Checkpoints, Outcomes, ReadyQueue
 from duly.ports.versions import Versions
 from duly.roles.heartbeat import Heartbeat
@@ -97,8 +97,9 @@ class Worker:
         self._reporting: set[ExecutionId] = set()
         self._compared_at = clock.boottime()
         self._routes: list[int] = []
-        # Routes whose handler takes several executions in one call, and how many.
+        # Routes whose handler takes several executions in one call, and how many; and those whose handler needs more than a slot.
         self._batches: dict[int, int] = {}
+        self._places: dict[int, Places] = {}
         self._routes_looked_at = LONG_AGO
         self._work: list[Work] = []
         self._work_looked_at = LONG_AGO
@@ -219,10 +220,23 @@ class Worker:
         if now - self._work_looked_at >= self.settings.look_for_work_every:
             self._work = await self._ready.work(self._routes, COUNTED_TO) if self._routes else []
             self._work_looked_at = now
-        asks = share_out(room, self._work, self._credit, counted_to=COUNTED_TO)
+        work = self._with_a_place() if self._places else self._work
+        asks = share_out(room, work, self._credit, counted_to=COUNTED_TO)
         if not asks:
             self._routes_looked_at = self._work_looked_at = LONG_AGO
         return [self._in_batches(ask) for ask in asks] if self._batches else asks
+
+    def _with_a_place(self) -> list[Work]:
+        """The work that could begin: no more for handlers with places of their own than there are places, oldest first."""
+        left = {id(places): places.free for places in self._places.values()}
+        found: list[Work] = []
+        for item in sorted(self._work, key=lambda item: item.head):
+            places = self._places.get(item.route)
+            if places is not None:
+                item = replace(item, depth=min(item.depth, left[id(places)]))
+                left[id(places)] -= item.depth
+            found.append(item)
+        return found
 
     def _in_batches(self, ask: Ask) -> Ask:
         """A slot of a batch handler is filled by a whole batch."""
@@ -238,6 +252,7 @@ class Worker:
         ]
         self._routes = [route.number for route in routes]
         self._batches = {route.number: batch for route in routes if (batch := offered[route.handler].batch) > 1}
+        self._places = {route.number: places for route in routes if (places := offered[route.handler].places) is not None}
         self._routes_looked_at = self._clock.boottime()
 
     async def _take_in(self, claimed: Claimed) -> None:
