@@ -33,6 +33,8 @@ def main() -> int:
     for part in _parts(seeds, options.jobs):
         totals.merge(part)
         totals.seconds = time.monotonic() - began
+        for plan, findings in part.failed:
+            print(f"\nseed {plan.seed}: {findings[0]}", flush=True)
         _show_progress(totals, len(seeds))
         if totals.failed and not options.all:
             break
@@ -42,8 +44,6 @@ def main() -> int:
     blind = totals.unreached() if len(seeds) >= 1000 and not totals.failed else []
     for told in blind:
         print(f"hardly reached: {told}")
-    for plan, findings in totals.failed[1:]:
-        print(f"seed {plan.seed}: {findings[0]}")
     if totals.failed:
         _show_failure(run_seed(totals.failed[0][0]))
     print(f"{totals.seeds} seeds, {totals.fires:,} fires, {totals.events:,} events, {totals.seconds:.0f} s, {len(totals.failed)} violated")

@@ -90,12 +90,12 @@ class Clients:
             await asyncio.sleep(chance.expovariate(1 / 0.3 if left else 1 / 1.2))
 
     async def stop_schedules(self) -> None:
-        """The end of the workload: whoever would fire for ever is paused, whatever it takes; also what nobody knows to be there."""
+        """The end of the workload: whoever would go on to fire is paused, whatever it takes; also what nobody knows to be there."""
         for actor in ACTORS:
             while (found := await self._ask("job.list", "end", actor, partial(_all_jobs, actor)))[0] != "ok":
                 pass
             for job in found[1] or []:
-                if job.state is JobState.ACTIVE and job.version.spec.timing.end_at is None and job.version.spec.timing.type in _RECURRING:
+                if job.state is JobState.ACTIVE and job.version.spec.timing.type in _RECURRING:
                     known = Known(job.id, actor, {})
                     while (await self._ask("job.pause", "end", actor, partial(_pause, known), job=known))[0] == "info":
                         pass

@@ -139,7 +139,9 @@ class JobDrawer:
             payload["snooze"] = self._chance.randint(1, 3)
 
     def _limits(self, body: dict[str, Any], payload: dict[str, Any], now: Instant) -> None:
+        # What waits in line must come through within a seed: no retries to fill the line again.
         payload["for"] = self._chance.choice((0.1, 1.0))
+        payload.pop("fail", None)
         match self._chance.randrange(4):
             case 0:
                 body["maxConcurrent"] = self._chance.randint(1, 2)
@@ -148,7 +150,7 @@ class JobDrawer:
             case 2:
                 body["concurrency"] = {"max": 2, "name": "shared"}
             case _:
-                body["rateLimit"] = {"count": self._chance.randint(1, 3), "perSec": self._chance.choice((0.5, 2.0))}
+                body["rateLimit"] = {"count": self._chance.randint(1, 3), "perSec": self._chance.choice((0.5, 1.0))}
 
     def _unique(self, body: dict[str, Any], payload: dict[str, Any], now: Instant) -> None:
         body["unique"] = self._chance.choice(({"key": "user"}, {}, {"key": "user", "forSec": 5}))
