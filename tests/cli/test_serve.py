@@ -54,7 +54,7 @@ def test_the_printed_curl_line_runs_something(start: Start, tmp_path: Path) -> N
 
 def test_sigterm_drains_and_ends_with_zero(start: Start, tmp_path: Path) -> None:
     running = start("up", "--port", "0", home=tmp_path / "home").ready()
-    running.duly("job", "create", "--name", "nap", "--handler", "duly.sleep", "--payload", '{"seconds": 1}')
+    running.duly("job", "create", "--name", "nap", "--handler", "duly.sleep", "--payload", '{"seconds": 8}')
     run = running.duly("run", "nap", "-o", "name").out.strip()
     while running.duly("run", "show", run, "-o", "tsv").out.find("▶ running") < 0:
         pass
