@@ -8,7 +8,7 @@ CHECKED := $(wildcard src tests benchmarks examples scripts)
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up dev test quick lint format chaos verify soak mutants bench constraints clean
+.PHONY: help up dev test quick lint format chaos verify simulate soak mutants bench constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,6 +47,9 @@ chaos: $(VENV)/.installed-dev ## Kill, pause and cut off real processes, the lon
 
 verify: $(VENV)/.installed-dev ## Test the guarantees on this machine for two minutes (see docs/how-to/verify.md)
 	@exec $(BIN)/duly verify $(ARGS)
+
+simulate: $(VENV)/.installed-dev ## Fleets on virtual time, seed by seed (ARGS="--seeds 0:100000 --jobs 2")
+	@$(BIN)/python -m tests.simulation $(ARGS)
 
 soak: $(VENV)/.installed-dev ## An hour of churn under an old snapshot: nothing may grow (ARGS="--minutes 5")
 	@scripts/install-test-services

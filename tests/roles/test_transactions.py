@@ -404,12 +404,17 @@ async def test_the_connection_is_as_the_user_s_own_and_may_not_stand_idle_for_ev
 async def test_a_worker_has_so_many_connections_and_the_next_one_waits(postgres_dsn: str) -> None:
     at_once: list[int] = []
     inside = 0
+    two = asyncio.Event()
 
     async def transfer(ctx: Context) -> None:
         nonlocal inside
         async with ctx.transaction() as connection:
             inside += 1
             at_once.append(inside)
+            if inside == 2:
+                two.set()
+            # The first waits for the second, however long its connection takes.
+            await two.wait()
             await connection.execute(INSERT)
             inside -= 1
 
