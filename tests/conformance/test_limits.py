@@ -254,6 +254,17 @@ class TestHowManyInATime:
         await world.promote()
         assert await world.states(runs) == [K, K, P, P, B]
 
+    async def test_a_clock_that_was_set_back_by_hours_keeps_nobody_waiting_for_hours(self, world: World) -> None:
+        job = await world.job(limits=TWO_A_MINUTE)
+        first = await world.enqueue(job, 2)
+        assert sorted(await world.run()) == sorted(first)
+        world.turn(-2 * HOUR)
+        [later] = await world.enqueue(job, 1)
+
+        await world.store.losses.unstick(world.now, 1000)
+
+        assert await world.run() == [later]
+
     async def test_who_has_not_started_keeps_its_slot(self, world: World) -> None:
         """Nobody worked for an hour: what was let through then does not start together with what follows."""
         await world.own_shards()
