@@ -44,7 +44,7 @@ class Nemesis:
                 self._always(kind)
         kinds = [kind for kind in self.plan.faults if kind not in ALWAYS]
         # What reports arrive too late is seldom reached otherwise.
-        kinds += [kind for kind in kinds if kind == "stall"] * 2
+        kinds += [kind for kind in kinds if kind == "stall"] * 3
         while kinds:
             await asyncio.sleep(chance.expovariate(1 / self.plan.every))
             if loop.now >= until:
