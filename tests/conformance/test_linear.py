@@ -64,6 +64,16 @@ class Alone:
         return replace(self, state=state, due_at=due_at, lease=0, holder=0, ends=(*self.ends, outcome))
 
 
+def is_beyond_sense(until: Instant, now: Instant) -> bool:
+    """No worker is given so long a life: the clock was set back since."""
+    return until > now + 2 * LIFE
+
+
+def renewed(until: Instant, now: Instant) -> Instant:
+    """A renewal that comes late shortens nothing that makes sense."""
+    return now + LIFE if is_beyond_sense(until, now) else max(until, now + LIFE)
+
+
 def step(now_is: Alone, op: Operation) -> Iterable[Alone]:
     """Where the operation leaves it, if it may answer so here. Whoever skips a locked row may also have done nothing."""
     match op.name, op.arguments:
@@ -84,10 +94,11 @@ def step(now_is: Alone, op: Operation) -> Iterable[Alone]:
                 yield replace(now_is, checkpoint=number, saved_under=lease) if op.answer else now_is
         case "renew", (worker, now):
             if op.answer == now_is.is_live(worker, now):
-                lives = frozenset((one, now + LIFE if one == worker else until) for one, until in now_is.lives)
+                lives = frozenset((one, renewed(until, now) if one == worker else until) for one, until in now_is.lives)
                 yield replace(now_is, lives=lives) if op.answer else now_is
         case "bury", (now,):
-            yield replace(now_is, lost=now_is.lost | {worker for worker, until in now_is.lives if until <= now})
+            gone = {worker for worker, until in now_is.lives if until <= now or is_beyond_sense(until, now)}
+            yield replace(now_is, lost=now_is.lost | gone)
         case "lose", (now,):
             yield now_is
             if now_is.state is State.RUNNING and now_is.holder in now_is.lost:
@@ -265,6 +276,7 @@ CLAIM_1 = ("claim", (W1, START), 1)
 CLAIM_2 = ("claim", (W2, START), 2)
 SUCCEEDED_1 = ("finish", (W1, 1, Outcome.SUCCEEDED, State.SUCCEEDED, None))
 SUCCEEDED_2 = ("finish", (W2, 2, Outcome.SUCCEEDED, State.SUCCEEDED, None))
+RENEW_1 = ("renew", (W1, LONG_GONE - SECOND), True)
 LOST_1 = (("bury", (LONG_GONE,), None), ("lose", (START,), None), ("promote", (START,), None))
 CLAIM_2_LATER = (("renew", (W2, START + SECOND), True), *LOST_1, CLAIM_2)
 
@@ -293,6 +305,12 @@ CLAIM_2_LATER = (("renew", (W2, START + SECOND), True), *LOST_1, CLAIM_2)
         ((("claim", (W1, LONG_GONE), 1),), False, False),
         ((("bury", (LONG_GONE,), None), ("renew", (W1, START), True)), False, False),
         ((("bury", (LONG_GONE - 1,), None), ("renew", (W1, START), True)), False, True),
+        # A renewal that comes late shortens nothing; a life that no clock can have given is not believed.
+        ((RENEW_1, ("renew", (W1, START), True), ("claim", (W1, LONG_GONE), 1)), False, True),
+        ((CLAIM_1, RENEW_1, ("bury", (START,), None), ("renew", (W1, START), True)), False, True),
+        ((CLAIM_1, RENEW_1, ("bury", (START - 2 * SECOND,), None), ("renew", (W1, START), False)), False, True),
+        ((CLAIM_1, RENEW_1, ("bury", (START - 2 * SECOND,), None), ("renew", (W1, START), True)), False, False),
+        ((RENEW_1, ("renew", (W1, START - 2 * SECOND), True), ("claim", (W1, LONG_GONE), 1)), False, False),
         ((("wish", (), None), ("act", (), None), CLAIM_1), False, False),
         ((CLAIM_1, ("wish", (), None), ("act", (), None), ("read", (), State.RUNNING)), False, True),
     ],
