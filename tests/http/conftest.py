@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 
+from duly.adapters.sql.engine import Engine
+from duly.adapters.sql.engine_postgres import PostgresEngine
 from duly.adapters.sql.engine_sqlite import InlineSqliteEngine
 from duly.adapters.sql.migrate import upgrade
 from duly.adapters.sql.store import store_on
@@ -146,11 +148,21 @@ class Bench:
         assert await self.store.outcomes.append_logs(self.worker, lines) == len(messages)
 
 
+@pytest.fixture(params=("sqlite", "postgres"))
+def store_kind(request: pytest.FixtureRequest) -> str:
+    """Each kind of store in turn. A module whose tests hardly get to the store overrides it."""
+    return str(request.param)
+
+
 @pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
+async def bench(request: pytest.FixtureRequest, store_kind: str) -> AsyncIterator[Bench]:
     """Everything that an API test needs, fresh."""
-    engine = InlineSqliteEngine()
-    await upgrade(engine)
+    engine: Engine
+    if store_kind == "postgres":
+        engine = PostgresEngine(request.getfixturevalue("postgres_store"))
+    else:
+        engine = InlineSqliteEngine()
+        await upgrade(engine)
     store = store_on(engine)
     clock = HandClock()
     hints = NotedHints(clock)

@@ -19,6 +19,11 @@ ECHO = {"handler": "duly.echo"}
 WRITING = [declared for declared in route_table().routes if declared.body is not None]
 
 
+@pytest.fixture
+def store_kind() -> str:
+    return "sqlite"
+
+
 def is_a_problem(answer: httpx.Response) -> bool:
     problem = answer.json()
     return (

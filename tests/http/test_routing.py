@@ -28,6 +28,11 @@ IDS = {
 }
 
 
+@pytest.fixture
+def store_kind() -> str:
+    return "sqlite"
+
+
 def named(declared: Route) -> str:
     return f"{declared.method} {declared.path}"
 

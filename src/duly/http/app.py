@@ -19,6 +19,7 @@ from duly.http.problems import MEDIA_TYPE, Headers, fault, problem_of
 from duly.http.routing import PUBLIC, Call, Route, Stream, Table, no_such_route
 from duly.http.services import Services
 from duly.ports.clock import Entropy
+from duly.ports.wall import behind_wall
 from duly.wire.problems import Problem
 
 __all__ = ["Api", "Services", "create_api", "route_table"]
@@ -113,10 +114,11 @@ class Api:
         route: Route | None = None
         try:
             route, method, path, segment = await self._route(call, scope, extra)
-            reply = await route.answer_to(call, method, path, segment, scope.get("query_string", b""))
-            if isinstance(reply, Stream):
-                await self._stream(reply, call, send)
-                return
+            with behind_wall(call.walled_tenant(route)):
+                reply = await route.answer_to(call, method, path, segment, scope.get("query_string", b""))
+                if isinstance(reply, Stream):
+                    await self._stream(reply, call, send)
+                    return
             status = reply.status or route.status
             extra.extend(reply.headers)
             body = b"" if status == NO_CONTENT else _encoder.encode(reply.content)

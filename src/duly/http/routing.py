@@ -87,6 +87,10 @@ class Call:
             raise Forbidden("DULY-E301", "This needs a key.", field="Authorization")
         return self.known_actor
 
+    def walled_tenant(self, route: Route) -> int | None:
+        """Behind whose wall the store is asked. A worker takes from the queues of all whom it serves; its leases say what is its."""
+        return None if self.known_actor is None or route.role is Role.WORKER else self.known_actor.tenant
+
 
 Handler = Callable[..., Awaitable[Reply | Stream]]
 
