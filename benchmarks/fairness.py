@@ -3,7 +3,7 @@
 Tenant A submits at a steady pace, first alone, then while tenant B brings in a flood and the workers drain it. Both have the same
 weight and the same handler, on the same workers. The figure is A's start delay (due to started), and by how much the flood lengthens it.
 
-python -m benchmarks.fairness [--executions 1000000] [--short] [--rate 50] [--workers 2] [--work-ms 20]
+python -m benchmarks.fairness [--executions 1000000] [--short] [--rate 50] [--workers 2] [--work-ms 50]
 """
 
 from __future__ import annotations
@@ -43,6 +43,10 @@ async def flood(store: Scratch, executions: int, quiet: float, rate: int, worker
         steady, flooding = await on_demand_job(node, "duly.sleep", actor=a), await on_demand_job(node, "duly.sleep", actor=b)
         payload = f'{{"seconds": {work}}}'
         with processes(store, ["server", "--port", "0"], *[["worker"]] * workers):
+            # Until everybody is there, and warm.
+            began = node.clock.now()
+            await _submit(node, steady, payload, rate, _for(node, 3.0))
+            await _delays(store, a, began, node.clock.now())
             await _submit(node, steady, payload, rate, _for(node, 3.0))
             began = node.clock.now()
             await _submit(node, steady, payload, rate, _for(node, quiet))
@@ -161,7 +165,7 @@ def main() -> None:
     parser.add_argument("--short", action="store_true", help="50,000 executions")
     parser.add_argument("--rate", type=int, default=50)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--work-ms", type=float, default=20.0)
+    parser.add_argument("--work-ms", type=float, default=50.0)
     parser.add_argument("--bring", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--job", help=argparse.SUPPRESS)
     parser.add_argument("--tenant", type=int, help=argparse.SUPPRESS)

@@ -40,8 +40,8 @@ log = logging.getLogger("duly.worker")
 
 COUNTED_TO = 64
 LONG_AGO: Micros = -(1 << 60)
-# Looking who has work may take a tenth of the time: what comes in for a tenant that had nothing waits no longer than that for a look.
-LOOKS_PER_WORTH = 10
+# Looking who has work may take a quarter of the time: what comes in for a tenant that had nothing waits no longer than that for a look.
+LOOKS_PER_WORTH = 4
 # Who had work within this time may have some again at any moment, and must not wait behind a large batch of somebody else's.
 NEIGHBOUR_FOR: Micros = 5 * SECOND
 # A version that this release cannot read belongs to a newer worker: back to the queue, for a while.

@@ -28,5 +28,7 @@ CREATE TABLE fires (
 ALTER TABLE gates ADD COLUMN kept INTEGER NOT NULL DEFAULT 0;
 
 CREATE INDEX jobs_live ON jobs (tenant) WHERE state < 2;
+CREATE INDEX tenants_bounded ON tenants (tenant)
+WHERE coalesce(max_jobs, max_queued, max_concurrent, max_fires_per_minute, max_payload_bytes, retention_days) IS NOT NULL;
 CREATE INDEX timers_of_tenant ON timers (tenant);
 CREATE INDEX blocked_of_tenant ON blocked (tenant);
