@@ -214,10 +214,12 @@ class Bulk:
                 return await self._replay(work, page, now)
             case BulkAction.RETRY:
                 dead = [candidate for candidate in page if candidate.state is State.DEAD]
+                # What a quota may refuse comes first: then nothing of the page is done.
+                replayed = await self._replay(work, dead, now) if dead else 0
                 hastened = await self._letters.hasten(tenant, [item.id for item in page if item.state is not State.DEAD], now)
                 if hastened:
                     await self._transport.announce_due(now)
-                return len(hastened) + (await self._replay(work, dead, now) if dead else 0)
+                return len(hastened) + replayed
             case _:
                 assert_never(work.action)
 

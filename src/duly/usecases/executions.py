@@ -61,8 +61,8 @@ class Executions:
         self._entropy = entropy
         self._transport = transport
         self._enqueues: Coalescer[Sequence[NewExecution], dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=len)
-        # Tenants with quotas for what comes in share commits with nobody else: whoever holds their row makes only them wait.
-        self._asking: dict[int, Coalescer[Sequence[NewExecution], TooMany | dict[ExecutionId, ExecutionId]]] = {}
+        # Tenants with quotas share commits with nobody else: what they wait for, nobody else has to.
+        self._bounded: dict[int, Coalescer[Sequence[NewExecution], TooMany | dict[ExecutionId, ExecutionId]]] = {}
 
     async def enqueue(
         self, actor: Actor, job_id: JobId, wanted: Sequence[Wanted], idempotency: Idempotency | None = None
@@ -87,7 +87,7 @@ class Executions:
         """
         now = self._clock.now()
         if idempotency is None:
-            instead = await (self._ask(new) if new[0].within_quota else self._enqueues.add(new))
+            instead = await (self._write_bounded(new) if _is_bounded(new[0]) else self._enqueues.add(new))
             made = [item._replace(id=instead[item.id], is_duplicate=True) if item.id in instead else item for item in new]
         else:
             ids = await self._intake.enqueue_once(new[0].tenant, new, idempotency, now)
@@ -99,16 +99,18 @@ class Executions:
         report = await self._intake.enqueue([item for batch in batches for item in batch], self._clock.now())
         return [report.instead] * len(batches)
 
-    async def _ask(self, new: Sequence[NewExecution]) -> dict[ExecutionId, ExecutionId]:
+    async def _write_bounded(self, new: Sequence[NewExecution]) -> dict[ExecutionId, ExecutionId]:
         tenant = new[0].tenant
-        if tenant not in self._asking:
-            self._asking[tenant] = Coalescer(self._flush_within, most=5_000, weigh=len)
-        answer = await self._asking[tenant].add(new)
+        if tenant not in self._bounded:
+            self._bounded[tenant] = Coalescer(self._flush_bounded, most=5_000, weigh=len)
+        answer = await self._bounded[tenant].add(new)
         if isinstance(answer, TooMany):
             raise answer
         return answer
 
-    async def _flush_within(self, calls: Sequence[Sequence[NewExecution]]) -> list[TooMany | dict[ExecutionId, ExecutionId]]:
+    async def _flush_bounded(self, calls: Sequence[Sequence[NewExecution]]) -> list[TooMany | dict[ExecutionId, ExecutionId]]:
+        if not any(call[0].within_quota for call in calls):
+            return [*await self._flush(calls)]
         done = await self._intake.enqueue_within(calls, self._clock.now())
         return [done.instead if refusal is None else refusal for refusal in done.refusals]
 
@@ -220,6 +222,11 @@ def _header(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant, q
         batch=want.batch,
         within_quota=quotas.bounds_intake,
     )
+
+
+def _is_bounded(new: NewExecution) -> bool:
+    """Whether its tenant has quotas that it meets on its way in."""
+    return new.within_quota or (bool(new.gates) and new.gates[-1].kept)
 
 
 def _refuse_cancelled(job: Job) -> None:
