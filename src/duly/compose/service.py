@@ -160,7 +160,7 @@ class Service:
         transactions = open_transactions(node.engine)
         work = Work(node.settings, self.app, self.app_reference, self.may_restart, transactions)
         try:
-            self.wants_restart = await work.run(node.store, node.transport, node.clock, liveness_opener(node), stop)
+            self.wants_restart = await work.run(work.registry(), node.store, node.transport, node.clock, liveness_opener(node), stop)
         finally:
             await transactions.close()
 

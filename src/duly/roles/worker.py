@@ -20,7 +20,7 @@ from uuid import UUID
 
 from duly.domain.errors import Unavailable
 from duly.domain.execution import Claimed, Finished, LeaseId, WorkerId
-from duly.domain.fairness import Ask, Work, share_out
+from duly.domain.fairness import Ask, Work, share_out, within_rooms
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.lifecycle import Outcome, State
@@ -241,16 +241,9 @@ class Worker:
         return [self._in_batches(ask) for ask in asks] if self._batches else asks
 
     def _with_a_place(self) -> list[Work]:
-        """The work that could begin: no more for handlers with places of their own than there are places, oldest first."""
-        left = {id(places): places.free for places in self._places.values()}
-        found: list[Work] = []
-        for item in sorted(self._work, key=lambda item: item.head):
-            places = self._places.get(item.route)
-            if places is not None:
-                item = replace(item, depth=min(item.depth, left[id(places)]))
-                left[id(places)] -= item.depth
-            found.append(item)
-        return found
+        """The work that could begin: no more for handlers with places of their own than there are places."""
+        room_of = {route: id(places) for route, places in self._places.items()}
+        return within_rooms(self._work, room_of, {id(places): places.free for places in self._places.values()})
 
     def _in_batches(self, ask: Ask) -> Ask:
         """A slot of a batch handler is filled by a whole batch."""
