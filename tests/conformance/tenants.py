@@ -62,7 +62,7 @@ async def fire(world: World, of: Tenant) -> list[Any]:
     """Fire what is due, as a dispatcher that knows the quotas; answers the executions it made, oldest first."""
     due = await world.store.schedules.due_schedules(range(SHARDS), world.now, 1000)
     versions = await world.store.definitions.versions(sorted({item.version for item in due}))
-    await world.fire(decide.fires(due, versions, world.now, await world.store.tenants.bounded()))
+    await world.fire(decide.fires(due, versions, world.now, (await world.store.tenants.bounded()).quotas))
     return await raw(world.engine, f"SELECT id FROM executions WHERE tenant = {of.number} ORDER BY id")
 
 

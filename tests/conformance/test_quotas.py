@@ -16,6 +16,7 @@ from duly.domain.job import Job
 from duly.domain.lifecycle import JobState, Outcome, State
 from duly.domain.limits import Limits
 from duly.domain.tenants import Quotas, Tenant
+from duly.ports.tenants import Bounded
 from duly.roles.pruner import Pruner, PrunerSettings
 from duly.usecases.executions import Wanted, headers
 from duly.usecases.quotas import TRUSTED_FOR, Directory
@@ -342,12 +343,21 @@ class TestRetention:
 class TestDirectory:
     async def test_it_believes_for_two_seconds_and_no_longer(self, world: World) -> None:
         directory = Directory(world.store.tenants, TurnedClock(world))
+        acme = await tenant(world)
         assert dict(await directory.all()) == {}
-        acme = await tenant(world, max_jobs=1)
+        await change(world, acme, max_jobs=1)
         world.turn(TRUSTED_FOR - 1)
         assert (await directory.of(acme.number)).is_empty
 
         world.turn(1)
+
+        assert (await directory.of(acme.number)).max_jobs == 1
+
+    async def test_a_new_tenant_is_known_at_once(self, world: World) -> None:
+        directory = Directory(world.store.tenants, TurnedClock(world))
+        await directory.all()
+
+        acme = await tenant(world, max_jobs=1)
 
         assert (await directory.of(acme.number)).max_jobs == 1
 
@@ -365,10 +375,10 @@ class TestDirectory:
         class Counting:
             reads = 0
 
-            async def bounded(self) -> dict[int, Quotas]:
+            async def bounded(self) -> Bounded:
                 self.reads += 1
                 await asyncio.sleep(0)
-                return {7: Quotas(max_jobs=1)}
+                return Bounded({7: Quotas(max_jobs=1)}, 7)
 
         store: Any = Counting()
         directory = Directory(store, TurnedClock(world))
@@ -381,11 +391,11 @@ class TestDirectory:
         class Away:
             reads = 0
 
-            async def bounded(self) -> dict[int, Quotas]:
+            async def bounded(self) -> Bounded:
                 self.reads += 1
                 if self.reads == 1:
                     raise DulyError("DULY-E501", "away")
-                return {}
+                return Bounded({}, 1)
 
         store: Any = Away()
         directory = Directory(store, TurnedClock(world))

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from duly.domain.ids import JobId
 from duly.domain.instants import Instant
 from duly.domain.tenants import Quotas, Tenant, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """The quotas of all tenants that have any, by their numbers, and the number of the newest tenant there was."""
+
+    quotas: dict[int, Quotas]
+    newest: int
 
 
 class Tenants(Protocol):
@@ -22,8 +31,8 @@ class Tenants(Protocol):
     async def page(self, after: str, limit: int) -> list[Tenant]:
         """Tenants by name, past `after`."""
 
-    async def bounded(self) -> dict[int, Quotas]:
-        """The quotas of all tenants that have any, by their numbers."""
+    async def bounded(self) -> Bounded:
+        """All tenants that have quotas."""
 
     async def change(self, tenant: int, weight: int, quotas: Quotas, expected: int, now: Instant) -> Sequence[int] | None:
         """Another weight and other quotas, if the tenant still has the `expected` version; None when it has not.

@@ -74,7 +74,8 @@ class Dispatcher:
             return 0, False
         fired = 0
         versions = await self._versions({item.version for item in due}, now)
-        for firing in decide.firings(due, versions, now, await self._quotas.all()):
+        quotas = await self._quotas.all(max((version.tenant for version in versions.values()), default=0))
+        for firing in decide.firings(due, versions, now, quotas):
             report = await self._schedules.fire(firing, epochs, now)
             fired += report.fired
             routes = sorted({fire.route for fire in firing.fires if fire.skip is None})

@@ -42,7 +42,7 @@ class Pruner:
 
     async def _prune_tenant(self, now: Instant) -> int:
         """One batch of one tenant whose quotas say that it is kept for less long."""
-        days = {tenant: quotas.retention_days for tenant, quotas in (await self._tenants.bounded()).items()}
+        days = {tenant: quotas.retention_days for tenant, quotas in (await self._tenants.bounded()).quotas.items()}
         kept = {tenant: count * DAY for tenant, count in days.items() if count is not None and count * DAY < self._settings.keep}
         self._left = {tenant: first for tenant, first in self._left.items() if tenant in kept} or dict.fromkeys(kept)
         if not self._left:

@@ -33,7 +33,7 @@ class Overdue:
     async def settle(self, job: Job, now: Instant, again: Callable[[], Awaitable[Job]], unwanted_by: str | None = None) -> Job:
         """Leave nothing due up to now; `again` reads the job anew. Answers the job as it stands afterwards."""
         while (due := _due(job, now)) is not None:
-            firing = decide.fires([due], {due.version: job.version}, now, await self._quotas.all())
+            firing = decide.fires([due], {due.version: job.version}, now, await self._quotas.all(job.version.tenant))
             if unwanted_by is not None:
                 firing = decide.unwanted(firing, unwanted_by)
             epochs = {lease.shard: lease.epoch for lease in await self._leases.shards() if lease.shard == due.shard}

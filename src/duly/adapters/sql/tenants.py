@@ -15,6 +15,7 @@ from duly.domain.ids import ExecutionId, JobId, id_floor
 from duly.domain.instants import MINUTE, SECOND, Instant
 from duly.domain.shards import shard_of
 from duly.domain.tenants import Quotas, Tenant, Usage, both_gates
+from duly.ports.tenants import Bounded
 
 # How many jobs are looked through in one step of retention, and how far a count for people goes.
 JOBS_AT_ONCE = 100
@@ -51,8 +52,12 @@ class SqlTenants:
     async def page(self, after: str, limit: int) -> list[Tenant]:
         return [_tenant_of(row) for row in await self._engine.fetch("tenants_after", {"after": after, "quota": limit})]
 
-    async def bounded(self) -> dict[int, Quotas]:
-        return {row["tenant"]: _quotas_of(row) for row in await self._engine.fetch("bounded_tenants", {})}
+    async def bounded(self) -> Bounded:
+        def action() -> Action[Bounded]:
+            newest = one((yield Call("newest_tenant", {})))["tenant"]
+            return Bounded({row["tenant"]: _quotas_of(row) for row in (yield Call("bounded_tenants", {}))}, newest)
+
+        return await self._engine.read(action)
 
     async def change(self, tenant: int, weight: int, quotas: Quotas, expected: int, now: Instant) -> Sequence[int] | None:
         def action() -> Action[bool]:

@@ -28,6 +28,9 @@ SELECT /*tenant_columns*/
 FROM tenants t
 WHERE coalesce(t.max_jobs, t.max_queued, t.max_concurrent, t.max_fires_per_minute, t.max_payload_bytes, t.retention_days) IS NOT NULL;
 
+-- name: newest_tenant
+SELECT max(tenant) AS tenant FROM tenants;
+
 -- name: lock_tenant
 SELECT /*tenant_columns*/
 FROM tenants t WHERE t.tenant = :tenant
