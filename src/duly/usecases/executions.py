@@ -23,6 +23,9 @@ from duly.usecases.coalesce import Coalescer
 from duly.usecases.jobs import Jobs
 from duly.usecases.quotas import Directory
 
+# A call with so many executions shares its commit with calls of its kind only.
+MANY = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -61,6 +64,8 @@ class Executions:
         self._entropy = entropy
         self._transport = transport
         self._enqueues: Coalescer[Sequence[NewExecution], dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=len)
+        # Whoever brings one must not wait behind somebody's thousands.
+        self._bulk: Coalescer[Sequence[NewExecution], dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=len)
         # Tenants with quotas share commits with nobody else: what they wait for, nobody else has to.
         self._bounded: dict[int, Coalescer[Sequence[NewExecution], TooMany | dict[ExecutionId, ExecutionId]]] = {}
 
@@ -87,7 +92,10 @@ class Executions:
         """
         now = self._clock.now()
         if idempotency is None:
-            instead = await (self._write_bounded(new) if _is_bounded(new[0]) else self._enqueues.add(new))
+            if _is_bounded(new[0]):
+                instead = await self._write_bounded(new)
+            else:
+                instead = await (self._enqueues if len(new) < MANY else self._bulk).add(new)
             made = [item._replace(id=instead[item.id], is_duplicate=True) if item.id in instead else item for item in new]
         else:
             ids = await self._intake.enqueue_once(new[0].tenant, new, idempotency, now)
