@@ -12,7 +12,7 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from duly.domain.errors import DulyError, Invalid
-from duly.http import auth, backfill, bulk, calendars, dead_letters, executions, fleet, health, jobs, keys, schedules, why, workers
+from duly.http import auth, backfill, bulk, calendars, dead_letters, executions, fleet, health, jobs, keys, schedules, tenants, why, workers
 from duly.http.limits import ClientGone, hung_up
 from duly.http.openapi import openapi_route
 from duly.http.problems import MEDIA_TYPE, Headers, fault, problem_of
@@ -70,6 +70,7 @@ def route_table() -> Table:
         *backfill.ROUTES,
         *workers.ROUTES,
         *keys.ROUTES,
+        *tenants.ROUTES,
     ]
     return Table([*declared, openapi_route(declared)])
 
