@@ -184,6 +184,8 @@ async def bench(request: pytest.FixtureRequest, store_kind: str) -> AsyncIterato
     for secret, role in ((ADMIN, Role.ADMIN), (OPERATOR, Role.OPERATOR), (VIEWER, Role.VIEWER), (WORKER, Role.WORKER)):
         await store.keys.add_key(key_row(secret, role, tenant=1))
     await engine.script("INSERT INTO tenants (tenant, name) VALUES (2, 'strangers');")
+    if store_kind == "postgres":
+        await engine.script("SELECT setval(pg_get_serial_sequence('tenants', 'tenant'), max(tenant)) FROM tenants;")
     await store.keys.add_key(key_row(STRANGER, Role.ADMIN, tenant=2))
     services = services_on(store, clock, entropy, hints, ready=ready, version="1.2.3")
     yield Bench(create_api(services, sleep=sleep, entropy=entropy), services, store, clock, hints, slept, is_away)

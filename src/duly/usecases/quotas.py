@@ -13,6 +13,7 @@ from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.tenants import NO_QUOTAS, Quotas
 from duly.ports.clock import Clock
 from duly.ports.tenants import Bounded, Tenants
+from duly.ports.wall import behind_wall
 
 TRUSTED_FOR: Micros = 2 * SECOND
 
@@ -55,7 +56,8 @@ class Directory:
 
     async def _shared_read(self) -> Bounded:
         if self._reading is None or self._reading.done():
-            self._reading = asyncio.create_task(self._read(), name="duly-quotas")
+            with behind_wall(None):  # the quotas of all, whoever came first
+                self._reading = asyncio.create_task(self._read(), name="duly-quotas")
         # Who leaves must not take the answer away from the others.
         return await asyncio.shield(self._reading)
 
