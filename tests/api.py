@@ -19,6 +19,7 @@ from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
 from duly.usecases.overdue import Overdue
+from duly.usecases.sessions import Sessions
 from duly.usecases.why import Why
 from duly.usecases.workers import Workers
 
@@ -40,6 +41,7 @@ def services_on(
         backfills=Backfills(jobs, executions, store.letters, clock, entropy),
         access=Access(store.keys, clock),
         keyring=Keyring(store.keys, clock, secrets.randbits),
+        sessions=Sessions(store.sessions, clock, secrets.randbits),
         workers=Workers(store, clock, entropy, transport, ttl),
         clock=clock,
         calendars=Calendars(store.calendars, clock, transport),
