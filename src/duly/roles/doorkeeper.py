@@ -15,7 +15,7 @@ from duly.usecases.uses import Uses
 class DoorkeeperSettings:
     """How often it looks, and how often it clears away."""
 
-    every: float = 15.0
+    every: float = 5.0
     clear_every: Micros = 10 * MINUTE
 
 
