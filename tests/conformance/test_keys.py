@@ -165,6 +165,9 @@ async def test_another_tenants_admin_does_not_count(house: House) -> None:
     with pytest.raises(Conflict):
         await house.keyring.revoke(ADMIN, id)
 
+    keys = house.world.store.keys
+    assert [await keys.any_admin_key(tenant, house.world.now) for tenant in (1, 2, 3)] == [True, True, False]
+
 
 async def test_of_two_administrators_who_revoke_one_another_one_stays(open_engine: Opener) -> None:
     async with worlds(open_engine, 2) as (here, there):
@@ -178,18 +181,18 @@ async def test_of_two_administrators_who_revoke_one_another_one_stays(open_engin
             ended = await asyncio.gather(one.keyring.revoke(ADMIN, ids[0]), other.keyring.revoke(ADMIN, ids[1]), return_exceptions=True)
 
             assert sorted(type(answer).__name__ for answer in ended) == ["Conflict", "KeyRow"]
-            assert await here.store.keys.any_admin_key(here.now)
+            assert await here.store.keys.any_admin_key(1, here.now)
 
 
 async def test_expired_keys_administer_nothing(house: House) -> None:
     await house.key(lasts=MINUTE)
     keys = house.world.store.keys
-    assert await keys.any_admin_key(house.world.now)
+    assert await keys.any_admin_key(1, house.world.now)
     assert await keys.any_key(house.world.now)
 
     house.world.turn(MINUTE)
 
-    assert not await keys.any_admin_key(house.world.now)
+    assert not await keys.any_admin_key(1, house.world.now)
     assert not await keys.any_key(house.world.now)
 
 

@@ -89,6 +89,15 @@ async def test_malformed_pools_are_refused(bench: Bench, body: dict[str, Any], c
     assert (answer.status_code, answer.json()["code"]) == (422, code)
 
 
+@pytest.mark.parametrize("name", ["", " ", "two\nlines", "tab\t", "\x1b[31m", "x" * 129])
+async def test_a_name_is_one_line(bench: Bench, name: str) -> None:
+    answer = await bench.client(ADMIN).post("/v1/keys", json={"role": "VIEWER", "name": name})
+
+    assert answer.status_code == 422
+    assert (await make(bench, "VIEWER"))["name"] == "some-key"
+    assert (await bench.client(ADMIN).post("/v1/keys", json={"role": "VIEWER", "name": "Anna's laptop – ü"})).status_code == 201
+
+
 # ---------------------------------------------------------------- rotation
 
 

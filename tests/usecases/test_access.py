@@ -30,8 +30,8 @@ class Wrapped:
     async def add_key(self, row: KeyRow) -> bool:
         return await self._keys.add_key(row)
 
-    async def any_admin_key(self, now: Instant) -> bool:
-        return await self._keys.any_admin_key(now)
+    async def any_admin_key(self, tenant: int, now: Instant) -> bool:
+        return await self._keys.any_admin_key(tenant, now)
 
 
 class Killed(Exception):
@@ -50,8 +50,8 @@ class AtTheSameTime(Wrapped):
         super().__init__(keys)
         self._everybody = everybody
 
-    async def any_admin_key(self, now: Instant) -> bool:
-        found = await super().any_admin_key(now)
+    async def any_admin_key(self, tenant: int, now: Instant) -> bool:
+        found = await super().any_admin_key(tenant, now)
         await self._everybody.wait()
         return found
 
@@ -67,7 +67,7 @@ class WithoutARevokedKey(Wrapped):
         row = await super().key(id)
         return row if row is None or id != self._revoked else replace(row, revoked_at=1)
 
-    async def any_admin_key(self, now: Instant) -> bool:
+    async def any_admin_key(self, tenant: int, now: Instant) -> bool:
         return False
 
 

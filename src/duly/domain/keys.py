@@ -98,6 +98,12 @@ def check_rotation(old: KeyRow, new: KeyRow, keys: Iterable[KeyRow], now: Instan
         )
 
 
+def check_name(name: str) -> None:
+    """Raises Invalid (DULY-E114) for what people could not read: a name is one line of text."""
+    if not name.isprintable() or not name.strip():
+        raise Invalid("DULY-E114", f"{name[:40]!r} is not a name for a key.", field="name", hint="1 to 128 visible characters.")
+
+
 def check_pools(role: Role, pools: tuple[str, ...] | None) -> None:
     """Raises Invalid for pools of a key that does not work (DULY-E106), and for what no pool can be called (DULY-E114)."""
     if pools is not None and role is not Role.WORKER:

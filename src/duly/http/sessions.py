@@ -26,6 +26,7 @@ PAGE_HEADERS = (
     (b"content-security-policy", b"default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"),
     # With no referrer at all the form's request would not say where it comes from.
     (b"referrer-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
     (b"x-robots-tag", b"noindex"),
 )
 HOW = "Run <code>duly login</code> where your key is, and open the link that it prints."

@@ -37,8 +37,8 @@ class Keys(Protocol):
         Raises Conflict for a key that has ended, and when the tenant would be left without anybody to administer it.
         """
 
-    async def any_admin_key(self, now: Instant) -> bool:
-        """Whether somebody can administer this store."""
+    async def any_admin_key(self, tenant: int, now: Instant) -> bool:
+        """Whether somebody can administer the tenant."""
 
     async def any_key(self, now: Instant) -> bool:
         """Whether anybody can ask anything at all."""

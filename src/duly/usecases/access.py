@@ -9,7 +9,7 @@ from typing import Protocol
 from duly.domain.access import DEFAULT_TENANT, DEFAULT_TENANT_NUMBER, Actor, Role
 from duly.domain.errors import Invalid, NotFound
 from duly.domain.instants import SECOND, Instant, Micros
-from duly.domain.keys import KeyRow, Minted, check_pools, shown_prefix
+from duly.domain.keys import KeyRow, Minted, check_name, check_pools, shown_prefix
 from duly.ports.clock import Clock, Entropy
 from duly.ports.keys import Keys
 from duly.usecases.uses import Uses
@@ -64,6 +64,7 @@ class Keyring:
 
         `pools` are those that a worker's key opens; None are all of them.
         """
+        check_name(name)
         check_pools(role, pools)
         now = self._clock.now()
         secret = new_secret(self._entropy)
@@ -118,7 +119,7 @@ class Keeper(Protocol):
 
 
 async def ensure_admin_key(store: Keys, wanted: str | None, now: Instant, entropy: Entropy, keep: Keeper) -> str | None:
-    """See to it that somebody can administer the store: `wanted` if given, else a new key when there is none yet.
+    """See to it that somebody can administer the store: `wanted` if given, else a new key when none is alive.
 
     A new key is kept before the store knows it, and one that is kept is used again: whenever we are interrupted, and however
     many processes start at once, the key that is kept works in the end. Returns the secret only when it was made here: it is
@@ -130,7 +131,7 @@ async def ensure_admin_key(store: Keys, wanted: str | None, now: Instant, entrop
             raise Invalid("DULY-E601", "DULY_ADMIN_KEY must have 8 to 200 visible ASCII characters.", hint=hint)
         await store.add_key(_admin_row(wanted, now))
         return None
-    if await store.any_admin_key(now):
+    if await store.any_admin_key(DEFAULT_TENANT_NUMBER, now):
         return None
     made = new_secret(entropy)
     secret = keep(made)

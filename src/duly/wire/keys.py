@@ -7,8 +7,18 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from duly.wire.shapes import Name, PoolName, Seconds, Shape, View
+from duly.wire.shapes import PoolName, Seconds, Shape, View, pattern
 
+KeyName = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=128,
+        description="What people call it: one line of text.",
+        examples=["gpu-fleet"],
+        extra_json_schema=pattern("^[!-~]+( [!-~]+)*$"),
+    ),
+]
 Lifetime = Annotated[float, Meta(ge=1, le=315_360_000)]
 
 
@@ -25,7 +35,7 @@ class KeyShape(Shape, kw_only=True):
     """A key to be made, in the tenant of whoever asks."""
 
     role: RoleName
-    name: Name
+    name: KeyName
     expires_in_sec: Lifetime | None = None
     pools: (
         Annotated[list[PoolName], Meta(min_length=1, max_length=100, description="The pools that a WORKER key opens; all otherwise.")]

@@ -56,8 +56,8 @@ class SqlKeys:
 
         return await self._engine.run(action)
 
-    async def any_admin_key(self, now: Instant) -> bool:
-        return bool(await self._engine.fetch("any_admin_key", {"now": now}))
+    async def any_admin_key(self, tenant: int, now: Instant) -> bool:
+        return bool(await self._engine.fetch("any_admin_key", {"tenant": tenant, "now": now}))
 
     async def any_key(self, now: Instant) -> bool:
         return bool(await self._engine.fetch("any_key", {"now": now}))
@@ -93,7 +93,7 @@ class SqlSessions:
             found = one((yield Call("session", {"hash": session, "now": now})))
             return None if found is None else session_of(found)
 
-        return await self._engine.run(action)
+        return await self._engine.run(action) if await self._engine.fetch("link", {"hash": link}) else None
 
     async def session(self, hash: bytes, now: Instant) -> SessionRow | None:
         row = one(await self._engine.fetch("session", {"hash": hash, "now": now}))

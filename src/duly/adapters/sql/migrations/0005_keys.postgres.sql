@@ -9,6 +9,7 @@ ALTER TABLE keys
     ADD COLUMN family        text,                                -- the first key of its chain; NULL: itself
     ADD COLUMN last_used_at  bigint;
 UPDATE keys SET lasts = expires_at - created_at WHERE expires_at IS NOT NULL;
+CREATE INDEX keys_replacing ON keys (replaces) WHERE replaces IS NOT NULL;
 
 ALTER TABLE workers ADD COLUMN family text;                       -- whose keys may act as this worker; NULL: its tenant's
 

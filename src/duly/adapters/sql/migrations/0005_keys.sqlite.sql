@@ -7,6 +7,7 @@ ALTER TABLE keys ADD COLUMN replaces TEXT;
 ALTER TABLE keys ADD COLUMN family TEXT;
 ALTER TABLE keys ADD COLUMN last_used_at INTEGER;
 UPDATE keys SET lasts = expires_at - created_at WHERE expires_at IS NOT NULL;
+CREATE INDEX keys_replacing ON keys (replaces) WHERE replaces IS NOT NULL;
 
 ALTER TABLE workers ADD COLUMN family TEXT;
 

@@ -33,7 +33,7 @@ UPDATE keys SET revoked_at = :now WHERE tenant = :tenant AND id = :id AND revoke
 UPDATE keys SET expires_at = :expires_at WHERE tenant = :tenant AND id = :id;
 
 -- name: any_admin_key
-SELECT id FROM keys WHERE role = 'ADMIN' AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now) LIMIT 1;
+SELECT id FROM keys WHERE tenant = :tenant AND role = 'ADMIN' AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now) LIMIT 1;
 
 -- name: any_key
 SELECT id FROM keys WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now) LIMIT 1;
@@ -46,6 +46,10 @@ SELECT tenant FROM tenants WHERE name = :name;
 
 -- name: add_link
 INSERT INTO login_links (hash, tenant, key_id, role, expires_at) VALUES (:hash, :tenant, :key_id, :role, :expires_at);
+
+-- name: link
+-- A look that takes no lock: what nobody made is refused without a write.
+SELECT expires_at FROM login_links WHERE hash = :hash;
 
 -- name: take_link
 -- Used up, whoever took it: of two browsers one gets the row.
