@@ -74,8 +74,10 @@ def _level(value: str) -> str:
 
 def _address(value: str) -> str:
     parts = urlsplit(value)
-    if value and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or "@" in parts.netloc):
+    if value and (parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc):
         raise ValueError("expected an address such as https://duly.example.com")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError("expected an address without a path: Duly needs a host name of its own")
     return value.rstrip("/")
 
 

@@ -127,6 +127,7 @@ def test_the_settings_say_who_is_believed() -> None:
         ("DULY_PUBLIC_URL", "ftp://duly.example.com"),
         ("DULY_PUBLIC_URL", "https://user@duly.example.com"),
         ("DULY_PUBLIC_URL", "https://duly.example.com/?x=1"),
+        ("DULY_PUBLIC_URL", "https://example.com/duly"),
         ("DULY_PROXY_AUTH_HEADER", "X Forwarded"),
         ("DULY_PROXY_AUTH_HEADER", "Authorization"),
         ("DULY_PROXY_AUTH_HEADER", "Cookie"),

@@ -383,7 +383,7 @@ async def test_reading_needs_no_token(bench: Bench) -> None:
 
 
 async def test_behind_a_proxy_that_changes_the_host_the_public_address_counts(bench: Bench) -> None:
-    bench.api = create_api(replace(bench.services, gate=Gate(public_url="https://duly.example.com/sub")))
+    bench.api = create_api(replace(bench.services, gate=Gate(public_url="https://duly.example.com")))
     browser = Browser(bench)
     answer = await browser.client.post(
         "/login", data={"token": (await link(bench)).partition("=")[2]}, headers={"origin": "https://duly.example.com"}

@@ -52,7 +52,7 @@ class Sessions:
 
     async def link(self, actor: Actor, role: Role | None = None) -> tuple[str, LinkRow]:
         """A token for one login within five minutes, as the actor's role or a lower one. It ends with the actor's key."""
-        if actor.channel != "api":
+        if not actor.has_key:
             raise Forbidden("DULY-E313", "A link is made with a key, not from within a session.", field="Authorization")
         wanted = actor.role if role is None else role
         if wanted > actor.role:
