@@ -109,6 +109,27 @@ def test_a_worker_whose_key_does_not_open_its_pool_says_so(server: Running, star
     assert "does not open the pool etl" in worker.until("pool etl.")
 
 
+def test_a_revoked_key_is_cut_off_on_another_server_while_it_listens(
+    server: Running, start: Callable[..., Running], tmp_path: Path
+) -> None:
+    other = start("api", "--port", "0", home=server.home, cwd=tmp_path).ready()
+    key = json.loads(server.duly("key", "create", "--role", "viewer", "--name", "listener", "--json").out)
+    server.duly("job", "create", "--name", "long-nap", "--handler", "duly.sleep", "--payload", '{"seconds": 300}')
+    run = server.duly("run", "long-nap", "-o", "name").out.strip()
+    headers = {"authorization": f"Bearer {key['secret']}", "accept": "text/event-stream"}
+
+    with httpx.Client(base_url=other.url, headers=headers, trust_env=False, timeout=60) as client:
+        with client.stream("GET", f"/v1/executions/{run}/logs") as stream:
+            assert stream.status_code == 200
+            assert server.duly("key", "revoke", "listener").code == 0
+            rest = "".join(stream.iter_text())
+        refused = client.get("/v1/jobs")
+
+    assert "event: end" not in rest
+    assert refused.status_code == 401
+    assert server.duly("run", "cancel", run).code == 0
+
+
 @pytest.mark.parametrize(
     ("variables", "flags", "is_remote"),
     [

@@ -35,8 +35,9 @@ class SqlKeys:
             found = yield from _locked(tenant)
             if id not in found:
                 return None
-            check_revocation(found[id], found.values(), now)
-            yield Call("revoke_key", {"tenant": tenant, "id": id, "now": now})
+            if found[id].revoked_at is None:
+                check_revocation(found[id], found.values(), now)
+                yield Call("revoke_key", {"tenant": tenant, "id": id, "now": now})
             return key_of(one((yield Call("key", {"id": id}))))
 
         return await self._engine.run(action)
