@@ -20,6 +20,7 @@ from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
 from duly.usecases.overdue import Overdue
 from duly.usecases.quotas import Directory
+from duly.usecases.sessions import Sessions
 from duly.usecases.tenants import Tenants
 from duly.usecases.why import Why
 from duly.usecases.workers import Workers
@@ -44,6 +45,7 @@ def services_on(
         backfills=Backfills(jobs, executions, store.letters, clock, entropy),
         access=Access(store.keys, clock),
         keyring=keyring,
+        sessions=Sessions(store.sessions, clock, secrets.randbits),
         workers=Workers(store, clock, entropy, transport, ttl),
         clock=clock,
         calendars=Calendars(store.calendars, clock, transport),

@@ -8,13 +8,16 @@ secret may also be given as NAME_FILE, the path of a file that contains it.
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
+from duly.domain.access import Role
 from duly.domain.durations import parse_duration
 from duly.domain.errors import DulyError, Invalid
 from duly.domain.instants import SECOND, Micros
@@ -69,6 +72,40 @@ def _level(value: str) -> str:
     return value.lower()
 
 
+def _address(value: str) -> str:
+    parts = urlsplit(value)
+    if value and (parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc):
+        raise ValueError("expected an address such as https://duly.example.com")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError("expected an address without a path: Duly needs a host name of its own")
+    return value.rstrip("/")
+
+
+def _header(value: str) -> str:
+    if value and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}", value):
+        raise ValueError("expected the name of a header, such as X-Forwarded-User")
+    if value.lower() in ("authorization", "cookie", "host", "origin"):
+        raise ValueError(f"{value} is not for a proxy to say who asks")
+    return value.lower()
+
+
+def _networks(value: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    return tuple(ip_network(word) for word in _words(value))
+
+
+def _users(value: str) -> dict[str, tuple[str, Role]]:
+    found: dict[str, tuple[str, Role]] = {}
+    for word in _words(value):
+        user, _, rest = word.rpartition("=")
+        tenant, _, role = rest.rpartition(":")
+        if not user or not tenant or role not in ("VIEWER", "OPERATOR", "ADMIN"):
+            raise ValueError("expected user=tenant:ROLE, such as ann@example.com=default:ADMIN, with VIEWER, OPERATOR or ADMIN")
+        if user in found:
+            raise ValueError(f"{user} stands twice")
+        found[user] = (tenant, Role[role])
+    return found
+
+
 SETTINGS: tuple[Setting, ...] = (
     Setting("DULY_HOME", ".duly", _text, "The state directory: the SQLite file and the first admin key are kept here."),
     Setting(
@@ -95,6 +132,27 @@ SETTINGS: tuple[Setting, ...] = (
         _text,
         "The key that the command line, clients and remote workers use. Empty: DULY_ADMIN_KEY, else the one kept in DULY_HOME.",
         secret=True,
+    ),
+    Setting(
+        "DULY_PUBLIC_URL",
+        "",
+        _address,
+        "The address that browsers see, such as https://duly.example.com: for login links, and to know our own pages behind a proxy.",
+    ),
+    Setting(
+        "DULY_PROXY_AUTH_HEADER",
+        "",
+        _header,
+        "The header in which a proxy names the user that it has logged in, such as X-Forwarded-User. Needs the next two as well.",
+    ),
+    Setting(
+        "DULY_PROXY_AUTH_FROM", "", _networks, "Addresses or networks of the proxies that are believed; anybody else's header is ignored."
+    ),
+    Setting(
+        "DULY_PROXY_AUTH_USERS",
+        "",
+        _users,
+        "Who may enter that way, and as what, such as ann@example.com=default:ADMIN, one after a comma.",
     ),
     Setting("DULY_POOL", "default", _text, "The pool that a worker serves."),
     Setting("DULY_LABELS", "", _labels, "The labels that a worker offers, such as gpu,region=eu."),
@@ -141,6 +199,10 @@ class Settings:
     webhook_secret: str | None
     log_level: str
     log_format: str
+    public_url: str | None
+    proxy_auth_header: str | None
+    proxy_auth_from: tuple[IPv4Network | IPv6Network, ...]
+    proxy_auth_users: Mapping[str, tuple[str, Role]]
     hostname: str
     environment: Mapping[str, str]
     # A worker goes to the server when one is named and no store is; --server names it before all else.
@@ -186,6 +248,10 @@ def load(environment: Mapping[str, str] | None = None, **flags: Any) -> Settings
         webhook_secret=fields["webhook_secret"] or None,
         log_level=fields["log_level"],
         log_format=fields["log_format"],
+        public_url=fields["public_url"] or None,
+        proxy_auth_header=fields["proxy_auth_header"] or None,
+        proxy_auth_from=fields["proxy_auth_from"],
+        proxy_auth_users=fields["proxy_auth_users"],
         hostname=socket.gethostname(),
         is_remote=flags.get("url") is not None or bool(fields["url"] and not fields["store"]),
         environment={name: source[name] for name in ("PATH", "HOME", "LANG", "TZ") if name in source},

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from duly.adapters.memory.hot_index import MemoryHotIndex
 from duly.adapters.system.clock import system_entropy
+from duly.compose.doors import doorkeeper_of, gate_of, refuse_openness
 from duly.compose.node import Node, publish
 from duly.compose.work import Work, liveness_opener, open_transactions
 from duly.domain.errors import Invalid
@@ -28,6 +29,7 @@ from duly.usecases.access import Access, Keyring
 from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.dead_letters import DeadLetters
+from duly.usecases.sessions import Sessions
 from duly.usecases.tenants import Tenants
 from duly.usecases.why import Why
 from duly.usecases.workers import Workers
@@ -60,7 +62,7 @@ class Service:
         async with contextlib.AsyncExitStack() as stack:
             tasks = [asyncio.create_task(loop.run(Timekeeper(node.clock, node.store.health), node.clock, stop, system_entropy))]
             if "api" in self.roles:
-                await stack.enter_async_context(self._serving_api())
+                await stack.enter_async_context(self._serving_api(stop))
             if "dispatcher" in self.roles:
                 tasks += self._dispatching(stop)
             if "sweeper" in self.roles:
@@ -79,13 +81,14 @@ class Service:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     @contextlib.asynccontextmanager
-    async def _serving_api(self) -> AsyncIterator[None]:
+    async def _serving_api(self, stop: asyncio.Event) -> AsyncIterator[None]:
         from duly.http.app import create_api
         from duly.http.server import ApiServer
         from duly.http.services import Services
 
         node = self.node
         keyring = Keyring(node.store.keys, node.clock, system_entropy)
+        await refuse_openness(node)
         services = Services(
             jobs=node.jobs,
             executions=node.executions,
@@ -96,11 +99,13 @@ class Service:
             backfills=Backfills(node.jobs, node.executions, node.store.letters, node.clock, system_entropy),
             access=Access(node.store.keys, node.clock),
             keyring=keyring,
+            sessions=Sessions(node.store.sessions, node.clock, system_entropy),
             workers=Workers(node.store, node.clock, system_entropy, node.transport, node.settings.worker_ttl),
             clock=node.clock,
             ready=node.store.health.ping,
             calendars=node.calendars,
             tenants=Tenants(node.store.tenants, keyring, node.quotas, node.clock, node.transport),
+            gate=gate_of(node.settings),
         )
         server = ApiServer(create_api(services), host=node.settings.host, port=node.settings.port)
         ended = asyncio.Event()
@@ -121,11 +126,18 @@ class Service:
                     hint=hint,
                 ) from error
         self.api = server
+        doorkeeper = doorkeeper_of(node, services)
+        keeping = asyncio.create_task(loop.run(doorkeeper, node.clock, stop, system_entropy))
         try:
             yield
         finally:
             ended.set()
             await serving
+            stop.set()
+            await keeping
+            with contextlib.suppress(Exception):
+                # What was used since the last look.
+                await doorkeeper.step(node.clock.now())
 
     def _dispatching(self, stop: asyncio.Event) -> list[asyncio.Task[None]]:
         node = self.node

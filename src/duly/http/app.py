@@ -12,7 +12,23 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from duly.domain.errors import DulyError, Invalid
-from duly.http import auth, backfill, bulk, calendars, dead_letters, executions, fleet, health, jobs, keys, schedules, tenants, why, workers
+from duly.http import (
+    auth,
+    backfill,
+    bulk,
+    calendars,
+    dead_letters,
+    executions,
+    fleet,
+    health,
+    jobs,
+    keys,
+    schedules,
+    sessions,
+    tenants,
+    why,
+    workers,
+)
 from duly.http.limits import ClientGone, hung_up
 from duly.http.openapi import openapi_route
 from duly.http.problems import MEDIA_TYPE, Headers, fault, problem_of
@@ -32,6 +48,7 @@ SECURITY_HEADERS: Headers = [
 ]
 
 NO_CONTENT = 204
+SEE_OTHER = 303
 
 _READ_HEADERS = frozenset(
     {
@@ -40,9 +57,15 @@ _READ_HEADERS = frozenset(
         b"content-encoding",
         b"content-length",
         b"content-type",
+        b"cookie",
+        b"host",
         b"idempotency-key",
         b"if-match",
         b"last-event-id",
+        b"origin",
+        b"sec-fetch-site",
+        b"x-csrf-token",
+        b"x-forwarded-proto",
         b"x-request-id",
     }
 )
@@ -50,6 +73,7 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 _JSON_TYPE = (b"content-type", b"application/json")
 _PROBLEM_TYPE = (b"content-type", MEDIA_TYPE)
 _STREAM_TYPE = (b"content-type", b"text/event-stream; charset=utf-8")
+_EMPTY = frozenset({NO_CONTENT, SEE_OTHER})
 _PUBLIC_PATHS = frozenset(path.encode() for path in PUBLIC)
 
 _encoder = msgspec.json.Encoder()
@@ -71,6 +95,7 @@ def route_table() -> Table:
         *workers.ROUTES,
         *keys.ROUTES,
         *tenants.ROUTES,
+        *sessions.ROUTES,
     ]
     return Table([*declared, openapi_route(declared)])
 
@@ -91,6 +116,8 @@ class Api:
         self._sleep = sleep
         self._entropy = entropy
         self._closing = asyncio.Event()
+        header = services.gate.header
+        self._read = _READ_HEADERS if header is None else _READ_HEADERS | {header}
 
     def close(self) -> None:
         """Let open streams end. Requests under way are answered."""
@@ -108,9 +135,9 @@ class Api:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = _headers_of(scope)
+        headers = _headers_of(scope, self._read)
         request_id = self._request_id(headers)
-        call = Call(self._services, headers, request_id, self._closing, self._sleep, receive)
+        call = Call(self._services, headers, request_id, self._closing, self._sleep, receive, scope.get("scheme", "http"))
         extra: Headers = []
         route: Route | None = None
         try:
@@ -122,8 +149,8 @@ class Api:
                     return
             status = reply.status or route.status
             extra.extend(reply.headers)
-            body = b"" if status == NO_CONTENT else _encoder.encode(reply.content)
-            kind = _JSON_TYPE
+            body = b"" if status in _EMPTY else reply.content if isinstance(reply.content, bytes) else _encoder.encode(reply.content)
+            kind = _JSON_TYPE if reply.media is None else (b"content-type", reply.media)
         except ClientGone:
             return
         except DulyError as error:
@@ -131,11 +158,16 @@ class Api:
         except Exception as error:  # a bug of ours must not become a hang, nor tell the caller about our insides
             where = "routing" if route is None else f"{route.method} {route.path}"
             status, body, kind = _refused(fault(error, request_id, where), extra)
-        about_body: Headers = [] if status == NO_CONTENT else [kind, (b"content-length", b"%d" % len(body))]
+        about_body: Headers = [(b"content-length", b"%d" % len(body))] if status != NO_CONTENT else []
+        if body:
+            about_body.append(kind)
+        # A page may be stricter about itself than what is said of every answer.
+        said = {name for name, _ in extra}
+        security = [header for header in SECURITY_HEADERS if header[0] not in said]
         start: Message = {
             "type": "http.response.start",
             "status": status,
-            "headers": [*about_body, (b"x-request-id", request_id.encode()), *SECURITY_HEADERS, *extra],
+            "headers": [*about_body, (b"x-request-id", request_id.encode()), *security, *extra],
         }
         await send(start)
         await send({"type": "http.response.body", "body": body})
@@ -144,8 +176,7 @@ class Api:
         """The route, after the key and the role have been checked. Without a key nobody learns which paths there are."""
         path: bytes = scope.get("raw_path") or b""
         if path not in _PUBLIC_PATHS:
-            call.key = auth.bearer(call.headers)
-            call.known_actor = await auth.recognise(self._services.access, call.key)
+            await self._let_in(call, scope, extra)
         found = self.table.find(path)
         if found is None:
             raise no_such_route()
@@ -159,6 +190,16 @@ class Api:
         if route.role is not None:
             auth.demand(call.actor, route.role)
         return route, method.encode(), path, segment
+
+    async def _let_in(self, call: Call, scope: Scope, extra: Headers) -> None:
+        """Learn who asks; a browser must also show that it asks of its own will."""
+        services, client = self._services, scope.get("client")
+        peer = None if client is None else client[0]
+        caller = await auth.recognise(services.access, services.sessions, services.gate, call.headers, peer)
+        auth.demand_own_page(caller, scope["method"], call.headers, services.gate, is_tls=call.is_secure)
+        call.caller, call.known_actor = caller, caller.actor
+        if caller.session is not None and caller.session.renew:
+            extra.append(auth.session_cookie(caller.session, services.clock.now(), secure=call.is_secure))
 
     async def _stream(self, stream: Stream, call: Call, send: Send) -> None:
         """Send events until they end, the caller hangs up or the server stops."""
@@ -186,11 +227,11 @@ class Api:
         return f"req_{self._entropy(96):024x}"
 
 
-def _headers_of(scope: Scope) -> dict[bytes, bytes]:
+def _headers_of(scope: Scope, read: frozenset[bytes]) -> dict[bytes, bytes]:
     """The headers that are read. A repeated one is joined by commas, as if it were a list; none of ours that matters takes one."""
     found: dict[bytes, bytes] = {}
     for name, value in scope["headers"]:
-        if name in _READ_HEADERS:
+        if name in read:
             found[name] = found[name] + b", " + value if name in found else value
     return found
 

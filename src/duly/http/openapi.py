@@ -9,6 +9,7 @@ import msgspec
 
 from duly.domain.access import Role
 from duly.domain.codes import CODES
+from duly.http.auth import SESSION_COOKIE
 from duly.http.problems import MEDIA_TYPE
 from duly.http.routing import Call, Reply, Route, route
 from duly.http.services import installed_version
@@ -18,8 +19,11 @@ Schema = dict[str, Any]
 
 REF = "#/components/schemas/{name}"
 JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
 
-_NEEDS_KEY = ("DULY-E301", "DULY-E302", "DULY-E501")
+_NEEDS_KEY = ("DULY-E301", "DULY-E302", "DULY-E303", "DULY-E308", "DULY-E311", "DULY-E501")
+# What a browser meets that would change something.
+_CHANGES = ("DULY-E309", "DULY-E310")
 _TAKES_BODY = ("DULY-E106", "DULY-E107", "DULY-E108", "DULY-E109", "DULY-E110", "DULY-E115")
 
 _PATH_IDS: Mapping[str, Schema] = {
@@ -89,6 +93,7 @@ _TOGETHER: Mapping[str, Schema] = {
     "EnqueueShape": {"not": _given("runAt", "delaySec")},
     "JobShape": {"anyOf": [*_TIMED, _timing("ON_DEMAND", None)]},
     "PreviewShape": {"anyOf": _TIMED},
+    "KeyShape": {"anyOf": [{"properties": {"role": {"const": "WORKER"}}}, {"properties": {"pools": {"type": "null"}}}]},
 }
 
 
@@ -123,12 +128,20 @@ def openapi(routes: Sequence[Route], version: str | None = None) -> dict[str, An
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "security": [{"key": []}],
+        "security": [{"key": []}, {"session": []}],
         "tags": [{"name": name} for name in sorted({_tag(declared) for declared in routes})],
         "paths": paths,
         "components": {
             "schemas": _refined(components),
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "An API key, such as duly_…"}},
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer", "description": "An API key, such as duly_…"},
+                "session": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": SESSION_COOKIE,
+                    "description": "A browser's session. Anything but a GET also needs X-CSRF-Token and comes from our own pages.",
+                },
+            },
         },
     }
 
@@ -139,7 +152,8 @@ def statuses(declared: Route) -> dict[int, list[str]]:
     if declared.role is not None:
         codes.update(_NEEDS_KEY)
         codes.add("DULY-E106")  # unknown query parameters
-        codes.add("DULY-E303")
+        if declared.method != "GET":
+            codes.update(_CHANGES)
     if declared.path_id is not None:
         codes.add("DULY-E114" if "{name}" in declared.path or "{tenant}" in declared.path else "DULY-E111")
     if declared.query is not None:
@@ -170,11 +184,13 @@ def _operation(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]
         content: dict[str, Any] = {"schema": schemas[declared.body]}
         if declared.examples:
             content["examples"] = {name: {"value": value} for name, value in declared.examples.items()}
-        operation["requestBody"] = {"required": not declared.body_optional, "content": {JSON: content}}
+        operation["requestBody"] = {"required": not declared.body_optional, "content": {FORM if declared.form else JSON: content}}
     return operation
 
 
 def _tag(declared: Route) -> str:
+    if declared.path in ("/login", "/logout", "/v1/session"):
+        return "sessions"
     if declared.role is None:
         return "health"
     return declared.path.split("/")[2].partition(":")[0].partition(".")[0]
@@ -208,14 +224,16 @@ def _not_null(schema: Schema) -> Schema:
 
 
 def _responses(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]:
-    answer = schemas[declared.answer]
-    content: dict[str, Any] = {JSON: {"schema": answer}}
+    answer = schemas.get(declared.answer, {})
+    content: dict[str, Any] = {} if declared.answer is None else {JSON: {"schema": answer}}
+    if declared.html:
+        content["text/html"] = {"schema": {"type": "string"}}
     if declared.streams:
         content["text/event-stream"] = {"schema": {"type": "string"}}
     headers = {
         name: {"description": text, "required": True, "schema": {"type": "string"}} for name, text in declared.response_headers.items()
     }
-    success = {"description": declared.handle.__doc__ or "", "content": content}
+    success: dict[str, Any] = {"description": declared.handle.__doc__ or "", **({"content": content} if content else {})}
     responses: dict[str, Any] = {str(declared.status): {**success, "headers": headers} if headers else success}
     for status, text in declared.also.items():
         responses[str(status)] = {"description": text} if status == 204 else {"description": text, "content": {JSON: {"schema": answer}}}

@@ -29,13 +29,15 @@ from duly.domain.errors import Forbidden, Invalid, NotFound
 from duly.domain.ids import parse_batch_id, parse_execution_id, parse_job_id, parse_key_id, parse_worker_id
 from duly.domain.instants import HOUR
 from duly.domain.tenants import parse_tenant_name
-from duly.http.limits import check_text, read_body
+from duly.http.auth import Caller, is_secure
+from duly.http.limits import FORM, JSON, check_text, read_body
 from duly.http.problems import refusal
 from duly.http.services import Services
 from duly.ports.store import Idempotency
 from duly.wire.shapes import LARGEST_OBJECT
 
-PUBLIC = frozenset({"/healthz", "/readyz", "/version"})
+# The whole of it: a login must be possible without a key, and nothing else will be added.
+PUBLIC = frozenset({"/healthz", "/readyz", "/version", "/login"})
 KEEP_IDEMPOTENCY_KEYS = 24 * HOUR
 
 _PATH_IDS: dict[str, tuple[str, Callable[[str], object]]] = {
@@ -59,6 +61,8 @@ class Reply:
     content: object
     status: int = 0
     headers: Sequence[tuple[bytes, bytes]] = ()
+    # With a type of its own the content is bytes, sent as they are; JSON otherwise.
+    media: bytes | None = None
 
 
 @dataclass(slots=True)
@@ -78,7 +82,8 @@ class Call:
     closing: asyncio.Event
     sleep: Callable[[float], Awaitable[None]]
     receive: Receive
-    key: str = ""
+    scheme: str = "http"
+    caller: Caller | None = None
     idempotency: Idempotency | None = None
     known_actor: Actor | None = None
 
@@ -92,6 +97,15 @@ class Call:
     def walled_tenant(self, route: Route) -> int | None:
         """Behind whose wall the store is asked. A worker takes from the queues of all whom it serves; its leases say what is its."""
         return None if self.known_actor is None or route.role is Role.WORKER else self.known_actor.tenant
+
+    async def is_still_known(self) -> bool:
+        """Whether whoever asked is still let in: for answers that go on, a revoked key or an ended session ends them."""
+        return self.caller is not None and await self.caller.again() is not None
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether the browser's way to us is https."""
+        return is_secure(self.headers, self.services.gate, self.scheme)
 
 
 Handler = Callable[..., Awaitable[Reply | Stream]]
@@ -118,6 +132,8 @@ class Route:
     response_headers: Mapping[str, str]
     examples: Mapping[str, Any]
     streams: bool
+    form: bool
+    html: bool
     decoder: msgspec.json.Decoder[Any] | None
     path_id: Callable[[str], object] | None
     integers: frozenset[str] = frozenset()
@@ -138,8 +154,8 @@ class Route:
         elif query_string and self.role is not None:
             raise Invalid("DULY-E106", "This route takes no query parameters.", field=_first_name(query_string))
         if self.body is not None:
-            body = await read_body(call.receive, call.headers, self.limit)
-            arguments.append(self.decode(body))
+            body = await read_body(call.receive, call.headers, self.limit, FORM if self.form else JSON)
+            arguments.append(self.parse_form(body) if self.form else self.decode(body))
             if self.idempotent:
                 call.idempotency = idempotency_of(call, method, path, body)
         return await self.handle(call, *arguments)
@@ -161,6 +177,14 @@ class Route:
     def parse_query(self, query_string: bytes) -> Any:
         """The query as its struct. Unknown names, repeated names and malformed numbers are refused, never ignored."""
         assert self.query is not None
+        return self._parsed(query_string, self.query)
+
+    def parse_form(self, body: bytes) -> Any:
+        """The body of a browser's form as its struct."""
+        assert self.body is not None
+        return self._parsed(body, self.body)
+
+    def _parsed(self, query_string: bytes, kind: type[msgspec.Struct]) -> Any:
         found: dict[str, object] = {}
         for name, value in _pairs(query_string) if query_string else ():
             if name in found:
@@ -174,7 +198,7 @@ class Route:
             else:
                 found[name] = value
         try:
-            return msgspec.convert(found, self.query)
+            return msgspec.convert(found, kind)
         except msgspec.ValidationError as exc:
             raise refusal(exc) from None
 
@@ -195,6 +219,8 @@ def route(
     response_headers: Mapping[str, str] | None = None,
     examples: Mapping[str, Any] | None = None,
     streams: bool = False,
+    form: bool = False,
+    html: bool = False,
 ) -> Callable[[Handler], Route]:
     """Declare a handler's route; see the top of this module."""
     if (role is None) is not (path in PUBLIC):
@@ -225,6 +251,8 @@ def route(
             response_headers=response_headers or {},
             examples=examples or {},
             streams=streams,
+            form=form,
+            html=html,
             decoder=None if body is None else msgspec.json.Decoder(body),
             path_id=ids[0][1] if ids else None,
             integers=frozenset() if query is None else _integers_of(query),

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from importlib import metadata
 
+from duly.http.auth import Gate
 from duly.ports.clock import Clock
 from duly.usecases.access import Access, Keyring
 from duly.usecases.backfill import Backfills
@@ -15,6 +16,7 @@ from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
+from duly.usecases.sessions import Sessions
 from duly.usecases.tenants import Tenants
 from duly.usecases.why import Why
 from duly.usecases.workers import Workers
@@ -41,9 +43,11 @@ class Services:
     backfills: Backfills
     access: Access
     keyring: Keyring
+    sessions: Sessions
     workers: Workers
     clock: Clock
     ready: Callable[[], Awaitable[None]]
     calendars: Calendars
     tenants: Tenants
+    gate: Gate = field(default_factory=Gate)
     version: str = field(default_factory=installed_version)

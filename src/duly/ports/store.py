@@ -39,6 +39,7 @@ from duly.ports.dispatch import Schedules as Schedules
 from duly.ports.dispatch import ShardLease as ShardLease
 from duly.ports.keys import Keys
 from duly.ports.letters import Letters
+from duly.ports.sessions import SessionStore
 from duly.ports.tenants import Tenants
 from duly.ports.versions import Versions
 from duly.ports.why import Facts
@@ -198,8 +199,13 @@ class Outcomes(Protocol):
 class Liveness(Protocol):
     """A worker's life, renewed by its heartbeat."""
 
-    async def register(self, name: str, about: WorkerAbout, now: Instant, ttl: Micros, tenant: int | None = None) -> WorkerId:
-        """A new worker, alive until now + ttl. Every process start is a new worker; one with a tenant takes that tenant's work only."""
+    async def register(
+        self, name: str, about: WorkerAbout, now: Instant, ttl: Micros, tenant: int | None = None, family: str | None = None
+    ) -> WorkerId:
+        """A new worker, alive until now + ttl. Every process start is a new worker; one with a tenant takes that tenant's work only.
+
+        `family` are the keys that may act as it over HTTP.
+        """
 
     async def renew(self, worker: WorkerId, now: Instant, ttl: Micros) -> list[Stop] | None:
         """Live on until now + ttl; answers which of its running executions are asked to stop. None: the worker is lost for good."""
@@ -238,6 +244,8 @@ class WorkerRow:
     lost_at: Instant | None
     running: int
     tenant: int | None = None
+    # The keys that may act as it over HTTP; None: any worker key of its tenant.
+    family: str | None = None
 
 
 class Losses(Protocol):
@@ -352,6 +360,7 @@ class Store:
     insights: Insights
     retention: Retention
     keys: Keys
+    sessions: SessionStore
     facts: Facts
     letters: Letters
     health: Health

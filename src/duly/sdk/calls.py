@@ -22,9 +22,10 @@ from duly.wire.calendars import CalendarShape, CalendarView, ImportView
 from duly.wire.executions import AttemptView, EnqueuedView, ExecutionView, LogLineView
 from duly.wire.fleet import PoolView, StatsView, VersionView, WorkerView
 from duly.wire.jobs import JobDetailView, JobShape, JobView
-from duly.wire.keys import KeyView, NewKeyView
+from duly.wire.keys import KeyView, NewKeyView, RotatedKeyView
 from duly.wire.problems import not_ours, problem
 from duly.wire.schedules import PreviewShape, PreviewView
+from duly.wire.sessions import LinkView, SessionView
 from duly.wire.shapes import Page
 from duly.wire.why import WhyView
 
@@ -277,9 +278,9 @@ def backfill(
 # ---------------------------------------------------------------- keys
 
 
-def create_key(role: str, name: str, *, expires_in_sec: float | None = None) -> Call[NewKeyView]:
-    """Make a key; its secret is in the answer and nowhere else."""
-    return Call(_post("/v1/keys", {"role": role, "name": name, "expiresInSec": expires_in_sec}), NewKeyView)
+def create_key(role: str, name: str, *, expires_in_sec: float | None = None, pools: Sequence[str] | None = None) -> Call[NewKeyView]:
+    """Make a key; its secret is in the answer and nowhere else. `pools` are those that a worker's key opens."""
+    return Call(_post("/v1/keys", {"role": role, "name": name, "expiresInSec": expires_in_sec, "pools": pools}), NewKeyView)
 
 
 def list_keys() -> Call[Page[KeyView]]:
@@ -287,9 +288,24 @@ def list_keys() -> Call[Page[KeyView]]:
     return _get("/v1/keys", Page[KeyView])
 
 
+def rotate_key(key_id: str, *, overlap_sec: float = 3600, expires_in_sec: float | None = None) -> Call[RotatedKeyView]:
+    """A new key in the place of one that ends after the overlap."""
+    return Call(_post(f"/v1/keys/{key_id}/rotate", {"overlapSec": overlap_sec, "expiresInSec": expires_in_sec}), RotatedKeyView)
+
+
 def revoke_key(key_id: str) -> Call[KeyView]:
     """A key opens nothing any more."""
     return Call(Request("DELETE", f"/v1/keys/{key_id}"), KeyView, True)
+
+
+def create_login_link(role: str | None = None) -> Call[LinkView]:
+    """A link that logs a browser in, once: as the key's own role or a lower one."""
+    return Call(_post("/v1/sessions/link", {"role": role}), LinkView)
+
+
+def show_session() -> Call[SessionView]:
+    """Who you are."""
+    return _get("/v1/session", SessionView)
 
 
 # ---------------------------------------------------------------- calendars

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
 from duly.adapters.sql.quotas import admit_jobs
-from duly.adapters.sql.rows import NEVER, calendar_of, encode, job_of, key_of, version_of
+from duly.adapters.sql.rows import NEVER, calendar_of, encode, job_of, version_of
 from duly.domain.calendars import Calendar
 from duly.domain.errors import Conflict, DulyError
 from duly.domain.ids import JobId
@@ -20,7 +20,6 @@ from duly.domain.lifecycle import JobState
 from duly.domain.pauses import keeps_skip, past_pause
 from duly.domain.shards import shard_of
 from duly.ports.calendars import SkipAnswer
-from duly.ports.keys import KeyRow
 from duly.ports.store import Idempotency, JobFilter, NewJob, Reschedule
 
 log = logging.getLogger("duly.store")
@@ -221,32 +220,6 @@ class SqlDefinitions:
                     # msgspec's errors are ValueErrors. A newer release wrote it: whoever can read it will run it.
                     log.exception("job version %d cannot be read by this release", number)
         return found
-
-
-class SqlKeys:
-    """API keys."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def key(self, id: str) -> KeyRow | None:
-        row = one(await self._engine.fetch("key", {"id": id}))
-        return None if row is None else key_of(row)
-
-    async def add_key(self, row: KeyRow) -> bool:
-        params = {name: getattr(row, name) for name in ("id", "tenant", "role", "name", "hash", "created_at", "expires_at", "revoked_at")}
-        return bool(await self._engine.fetch("add_key", params))
-
-    async def keys(self, tenant: int) -> list[KeyRow]:
-        return [key_of(row) for row in await self._engine.fetch("keys_of_tenant", {"tenant": tenant})]
-
-    async def revoke_key(self, tenant: int, id: str, now: Instant) -> KeyRow | None:
-        await self._engine.fetch("revoke_key", {"tenant": tenant, "id": id, "now": now})
-        row = await self.key(id)
-        return row if row is not None and row.tenant == tenant else None
-
-    async def any_admin_key(self) -> bool:
-        return bool(await self._engine.fetch("any_admin_key", {}))
 
 
 def use_key(tenant: int, idempotency: Idempotency, ids: Sequence[UUID], now: Instant) -> Action[list[UUID] | None]:

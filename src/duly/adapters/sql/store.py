@@ -5,12 +5,13 @@ from __future__ import annotations
 from urllib.parse import unquote, urlsplit
 
 from duly.adapters.sql.calendars import SqlCalendars
-from duly.adapters.sql.definitions import SqlDefinitions, SqlKeys
+from duly.adapters.sql.definitions import SqlDefinitions
 from duly.adapters.sql.desk import SqliteDesk
 from duly.adapters.sql.engine import Engine
 from duly.adapters.sql.engine_sqlite import SqliteEngine
 from duly.adapters.sql.fleet import SqlLeases, SqlLiveness
 from duly.adapters.sql.insights import SqlInsights
+from duly.adapters.sql.keys import SqlKeys, SqlSessions
 from duly.adapters.sql.letters import SqlLetters
 from duly.adapters.sql.migrate import require_current
 from duly.adapters.sql.sqlite.checkpoints import SqliteCheckpoints
@@ -87,6 +88,7 @@ def store_on(engine: Engine) -> Store:
             insights=SqlInsights(engine),
             retention=SqliteRetention(engine),
             keys=SqlKeys(engine),
+            sessions=SqlSessions(engine),
             facts=SqlFacts(engine),
             letters=SqlLetters(engine),
             health=SqlHealth(engine),
@@ -117,6 +119,7 @@ def store_on(engine: Engine) -> Store:
         insights=SqlInsights(engine),
         retention=PostgresRetention(engine),
         keys=SqlKeys(engine),
+        sessions=SqlSessions(engine),
         facts=SqlFacts(engine),
         letters=SqlLetters(engine),
         health=SqlHealth(engine),

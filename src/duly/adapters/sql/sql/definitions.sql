@@ -1,4 +1,4 @@
--- Definitions: jobs, versions, routes, keys, idempotency. Rare, so each is a plain statement that both engines share.
+-- Definitions: jobs, versions, routes, idempotency. Rare, so each is a plain statement that both engines share.
 
 -- name: add_route
 INSERT INTO routes (pool, labels, handler) VALUES (:pool, :labels, :handler) ON CONFLICT DO NOTHING;
@@ -128,25 +128,3 @@ UPDATE idempotency SET answer = :answer WHERE tenant = :tenant AND key = :key;
 -- name: drop_expired_keys
 DELETE FROM idempotency WHERE expires_at <= :now;
 
--- name: key
-SELECT k.id, k.tenant, t.name AS tenant_name, k.role, k.name, k.hash, k.created_at, k.expires_at, k.revoked_at
-FROM keys k JOIN tenants t ON t.tenant = k.tenant
-WHERE k.id = :id;
-
--- name: add_key
-INSERT INTO keys (id, tenant, role, name, hash, created_at, expires_at, revoked_at)
-VALUES (:id, :tenant, :role, :name, :hash, :created_at, :expires_at, :revoked_at)
-ON CONFLICT DO NOTHING
-RETURNING id;
-
--- name: keys_of_tenant
-SELECT k.id, k.tenant, t.name AS tenant_name, k.role, k.name, k.hash, k.created_at, k.expires_at, k.revoked_at
-FROM keys k JOIN tenants t ON t.tenant = k.tenant
-WHERE k.tenant = :tenant
-ORDER BY k.created_at, k.id;
-
--- name: revoke_key
-UPDATE keys SET revoked_at = :now WHERE tenant = :tenant AND id = :id AND revoked_at IS NULL;
-
--- name: any_admin_key
-SELECT id FROM keys WHERE role = 'ADMIN' AND revoked_at IS NULL LIMIT 1;
