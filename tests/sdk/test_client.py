@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, Unavailable
+from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, TooMany, Unavailable
 from duly.sdk import calls
 from duly.sdk.client import Client
 from duly.wire.executions import StateName
@@ -79,7 +79,7 @@ def test_an_answer_becomes_its_wire_type_and_unknown_keys_are_ignored() -> None:
         (413, "DULY-E109", TooLarge),
         (415, "DULY-E115", Invalid),
         (422, "DULY-E101", Invalid),
-        (429, "DULY-E401", Unavailable),
+        (429, "DULY-E401", TooMany),
         (500, "DULY-E599", DulyError),
         (503, "DULY-E501", Unavailable),
     ],
@@ -103,7 +103,7 @@ def test_a_problem_becomes_the_error_it_stands_for(status: int, code: str, kind:
     assert type(error) is kind
     assert (error.code, error.message, error.field, error.hint) == (code, "what", "f", "do")
     assert error.__notes__ == ["request req_1"]
-    if isinstance(error, Unavailable):
+    if isinstance(error, Unavailable | TooMany):
         assert error.retry_after == 7.0
 
 
