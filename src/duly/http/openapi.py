@@ -24,6 +24,7 @@ FORM = "application/x-www-form-urlencoded"
 _NEEDS_KEY = ("DULY-E301", "DULY-E302", "DULY-E303", "DULY-E308", "DULY-E311", "DULY-E501")
 # What a browser meets that would change something.
 _CHANGES = ("DULY-E309", "DULY-E310")
+_TAKES_FORM = ("DULY-E106", "DULY-E109", "DULY-E110", "DULY-E115")
 _TAKES_BODY = ("DULY-E106", "DULY-E107", "DULY-E108", "DULY-E109", "DULY-E110", "DULY-E115")
 
 _PATH_IDS: Mapping[str, Schema] = {
@@ -159,7 +160,7 @@ def statuses(declared: Route) -> dict[int, list[str]]:
     if declared.query is not None:
         codes.add("DULY-E110")
     if declared.body is not None:
-        codes.update(_TAKES_BODY)
+        codes.update(_TAKES_FORM if declared.form else _TAKES_BODY)
     if declared.idempotent:
         codes.add("DULY-E116")
     found: dict[int, list[str]] = {}
