@@ -19,6 +19,7 @@ from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
 from duly.usecases.overdue import Overdue
+from duly.usecases.search import Search
 from duly.usecases.why import Why
 from duly.usecases.workers import Workers
 
@@ -43,5 +44,6 @@ def services_on(
         workers=Workers(store, clock, entropy, transport, ttl),
         clock=clock,
         calendars=Calendars(store.calendars, clock, transport),
+        search=Search(store.search, clock),
         **chosen,
     )

@@ -28,6 +28,7 @@ from duly.usecases.access import Access, Keyring
 from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.dead_letters import DeadLetters
+from duly.usecases.search import Search
 from duly.usecases.why import Why
 from duly.usecases.workers import Workers
 
@@ -98,6 +99,7 @@ class Service:
             clock=node.clock,
             ready=node.store.health.ping,
             calendars=node.calendars,
+            search=Search(node.store.search, node.clock),
         )
         server = ApiServer(create_api(services), host=node.settings.host, port=node.settings.port)
         ended = asyncio.Event()

@@ -8,10 +8,11 @@ from msgspec import Meta, Struct
 
 from duly.domain.access import Role
 from duly.domain.ids import JobId, job_text
-from duly.domain.job import Job
+from duly.domain.job import Job, JobType
 from duly.domain.lifecycle import JobState
 from duly.http.cursors import Cursor, Limit, from_cursor, paged, to_cursor
 from duly.http.etags import IF_MATCH, etag, expected_version
+from duly.http.filters import FilterText
 from duly.http.limits import LARGEST_BATCH
 from duly.http.routing import Call, Reply, route
 from duly.ports.store import ExecutionFilter, JobFilter
@@ -19,9 +20,7 @@ from duly.usecases.jobs import next_fires
 from duly.usecases.preview import words_of
 from duly.wire.executions import execution_view
 from duly.wire.jobs import JobBatchShape, JobDetailView, JobShape, JobStateName, JobView, PauseShape, SkipShape, job_fields, job_view
-from duly.wire.shapes import NO_NUL, NothingShape, Page, moment, shown
-
-FilterText = Annotated[str, Meta(min_length=1, max_length=128, extra_json_schema=NO_NUL)]
+from duly.wire.shapes import Moment, NothingShape, Page, moment, shown
 
 SCHEDULE_PROBLEMS = ("DULY-E101", "DULY-E102", "DULY-E103", "DULY-E104", "DULY-E105", "DULY-E114", "DULY-E134", "DULY-E209", "DULY-E251")
 SHOWN_FIRES = 5
@@ -49,6 +48,9 @@ class JobQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=True)
     search: FilterText | None = None
     pool: FilterText | None = None
     handler: FilterText | None = None
+    type: JobType | None = None
+    next_fire_after: Annotated[Moment, Meta(description="nextFireAt is this time or later.")] | None = None
+    next_fire_before: Annotated[Moment, Meta(description="nextFireAt is before this time.")] | None = None
     limit: Limit = 50
     cursor: Cursor | None = None
 
@@ -89,7 +91,7 @@ async def create_jobs(call: Call, body: JobBatchShape) -> Reply:
     return Reply(Page(items=[_view(call, job) for job in created]))
 
 
-@route("GET", "/v1/jobs", role=Role.VIEWER, answer=Page[JobView], problems=("DULY-E112",))
+@route("GET", "/v1/jobs", role=Role.VIEWER, answer=Page[JobView], problems=("DULY-E105", "DULY-E112", "DULY-E120"))
 async def list_jobs(call: Call, query: JobQuery) -> Reply:
     """List jobs, newest first"""
     found = await call.services.jobs.find(
@@ -100,11 +102,14 @@ async def list_jobs(call: Call, query: JobQuery) -> Reply:
             search=query.search,
             handler=query.handler,
             pool=query.pool,
-            before=from_cursor(query.cursor),
+            type=query.type,
+            next_fire_after=moment(query.next_fire_after, "nextFireAfter"),
+            next_fire_before=moment(query.next_fire_before, "nextFireBefore"),
+            before=from_cursor(query.cursor, call.listing),
             limit=query.limit + 1,
         )
     )
-    page, cursor = paged(found, query.limit, lambda job: to_cursor(job.id))
+    page, cursor = paged(found, query.limit, lambda job: to_cursor(job.id, call.listing))
     return Reply(Page(items=[_view(call, job) for job in page], next_cursor=cursor))
 
 

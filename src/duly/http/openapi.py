@@ -110,6 +110,10 @@ def openapi(routes: Sequence[Route], version: str | None = None) -> dict[str, An
     types = list(dict.fromkeys([Problem, *(kind for declared in routes for kind in (declared.answer, declared.body) if kind is not None)]))
     shown, components = msgspec.json.schema_components(types, ref_template=REF)
     schemas = dict(zip(types, shown, strict=True))
+    for query in {declared.query for declared in routes if declared.query is not None}:
+        # A query is spelled out parameter by parameter; what its parameters refer to stands here.
+        _, defined = msgspec.json.schema_components([query], ref_template=REF)
+        components |= {name: schema for name, schema in defined.items() if name != query.__name__}
     paths: dict[str, dict[str, Any]] = {}
     for declared in routes:
         paths.setdefault(declared.path, {})[declared.method.lower()] = _operation(declared, schemas)
@@ -190,7 +194,8 @@ def _parameters(declared: Route) -> list[dict[str, Any]]:
         for name, schema in defined[declared.query.__name__]["properties"].items():
             given = _not_null(schema)
             described = {"description": given.pop("description")} if "description" in given else {}
-            found.append({"name": name, "in": "query", "required": False, **described, "schema": given})
+            style = {"style": "deepObject", "explode": True} if given.get("type") == "object" else {}
+            found.append({"name": name, "in": "query", "required": False, **described, **style, "schema": given})
     if declared.idempotent:
         found.append(_IDEMPOTENCY_KEY)
     found.extend({"name": name, "in": "header", "required": False, **about} for name, about in declared.request_headers.items())

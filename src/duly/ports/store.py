@@ -23,7 +23,7 @@ from duly.domain.execution import (
 from duly.domain.fairness import Ask, Work
 from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant, Micros
-from duly.domain.job import Job, JobSpec, JobVersion
+from duly.domain.job import Job, JobSpec, JobType, JobVersion
 from duly.domain.lifecycle import JobState, State
 from duly.ports.calendars import Calendars, SkipAnswer
 from duly.ports.checkpoints import Checkpoints as Checkpoints
@@ -38,6 +38,7 @@ from duly.ports.dispatch import Schedules as Schedules
 from duly.ports.dispatch import ShardLease as ShardLease
 from duly.ports.keys import Keys
 from duly.ports.letters import Letters
+from duly.ports.search import Search
 from duly.ports.versions import Versions
 from duly.ports.why import Facts
 
@@ -71,6 +72,10 @@ class JobFilter:
     search: str | None = None
     handler: str | None = None
     pool: str | None = None
+    type: JobType | None = None
+    # An active job's next fire: the first instant belongs to what is meant, the second does not.
+    next_fire_after: Instant | None = None
+    next_fire_before: Instant | None = None
     before: JobId | None = None
     limit: int = 50
     # When it is asked: a pause with an end is over by itself.
@@ -352,3 +357,4 @@ class Store:
     health: Health
     desk: Desk
     calendars: Calendars
+    search: Search

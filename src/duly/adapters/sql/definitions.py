@@ -88,6 +88,9 @@ class SqlDefinitions:
             "search": None if wanted.search is None else f"%{_escaped(wanted.search.lower())}%",
             "handler": wanted.handler,
             "pool": wanted.pool,
+            "type": wanted.type,
+            "next_fire_after": wanted.next_fire_after,
+            "next_fire_before": wanted.next_fire_before,
             "quota": wanted.limit,
             "now": wanted.now,
         }

@@ -13,6 +13,7 @@ from duly.adapters.sql.fleet import SqlLeases, SqlLiveness
 from duly.adapters.sql.insights import SqlInsights
 from duly.adapters.sql.letters import SqlLetters
 from duly.adapters.sql.migrate import require_current
+from duly.adapters.sql.search import SqlSearch
 from duly.adapters.sql.sqlite.checkpoints import SqliteCheckpoints
 from duly.adapters.sql.sqlite.dispatch import SqliteIntake, SqliteSchedules
 from duly.adapters.sql.sqlite.sweep import SqliteCancels, SqliteLosses, SqliteRetention
@@ -91,6 +92,7 @@ def store_on(engine: Engine) -> Store:
             health=SqlHealth(engine),
             desk=SqliteDesk(engine, outcomes),
             calendars=SqlCalendars(engine),
+            search=SqlSearch(engine),
         )
     from duly.adapters.sql.engine_postgres import PostgresEngine
     from duly.adapters.sql.postgres.checkpoints import PostgresCheckpoints
@@ -120,4 +122,5 @@ def store_on(engine: Engine) -> Store:
         health=SqlHealth(engine),
         desk=PostgresDesk(engine),
         calendars=SqlCalendars(engine),
+        search=SqlSearch(engine),
     )

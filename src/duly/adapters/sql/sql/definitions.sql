@@ -95,6 +95,9 @@ WHERE j.tenant = :tenant AND j.id < :before
   AND (CAST(:search AS text) IS NULL OR lower(j.name) LIKE CAST(:search AS text) ESCAPE '\')
   AND (CAST(:handler AS text) IS NULL OR r.handler = CAST(:handler AS text))
   AND (CAST(:pool AS text) IS NULL OR r.pool = CAST(:pool AS text))
+  AND (CAST(:type AS text) IS NULL OR v.definition -> 'timing' ->> 'type' = CAST(:type AS text))
+  AND (CAST(:next_fire_after AS bigint) IS NULL OR (j.state = 0 AND s.next_fire_at >= CAST(:next_fire_after AS bigint) AND s.next_fire_at < 4611686018427387904))
+  AND (CAST(:next_fire_before AS bigint) IS NULL OR (j.state = 0 AND s.next_fire_at < CAST(:next_fire_before AS bigint)))
 ORDER BY j.id DESC
 LIMIT :quota;
 
