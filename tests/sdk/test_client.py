@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, Unavailable
+from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, TooMany, Unavailable
 from duly.sdk import calls
 from duly.sdk.client import Client
+from duly.sdk.streams import Event, Events, log_line
 from duly.wire.executions import StateName
 from duly.wire.shapes import Page
 
@@ -79,7 +80,7 @@ def test_an_answer_becomes_its_wire_type_and_unknown_keys_are_ignored() -> None:
         (413, "DULY-E109", TooLarge),
         (415, "DULY-E115", Invalid),
         (422, "DULY-E101", Invalid),
-        (429, "DULY-E401", Unavailable),
+        (429, "DULY-E401", TooMany),
         (500, "DULY-E599", DulyError),
         (503, "DULY-E501", Unavailable),
     ],
@@ -120,10 +121,10 @@ def test_an_answer_that_is_not_ours_is_called_so(status: int, body: bytes) -> No
 
 def test_a_stream_is_read_in_pieces_of_any_size() -> None:
     text = b": hello\n\nid: 1\nevent: log\ndata: one\n\nevent: log\r\ndata: two\r\ndata: lines\r\n\r\nevent: end\ndata: {}\n\n"
-    expected = [calls.Event("log", b"one", "1"), calls.Event("log", b"two\nlines", "1"), calls.Event("end", b"{}", "1")]
+    expected = [Event("log", b"one", "1"), Event("log", b"two\nlines", "1"), Event("end", b"{}", "1")]
 
     for size in (1, 2, 7, len(text)):
-        events = calls.Events()
+        events = Events()
         pieces = [text[at : at + size] for at in range(0, len(text), size)]
 
         assert [event for piece in pieces for event in events.feed(piece)] == expected
@@ -284,10 +285,10 @@ def test_a_stream_ends_with_the_connection(play: Play) -> None:
     with Client(peer.url) as client:
         events = list(client.stream(calls.follow_logs(RUN)))
 
-    first = calls.log_line(events[0])
+    first = log_line(events[0])
     assert first is not None
     assert first.message == "hi"
-    assert calls.log_line(events[1]) is None
+    assert log_line(events[1]) is None
     assert b"Accept: text/event-stream" in peer.requests[0]
 
 

@@ -16,6 +16,7 @@ from duly.adapters.system.clock import system_entropy
 from duly.compose.node import Node, publish
 from duly.compose.work import Work, liveness_opener, open_transactions
 from duly.domain.errors import Invalid
+from duly.domain.rates import Rate
 from duly.roles import loop
 from duly.roles.dispatcher import Dispatcher, DispatcherSettings
 from duly.roles.hydrator import Hydrator, HydratorSettings
@@ -101,7 +102,9 @@ class Service:
             calendars=node.calendars,
             search=Search(node.store.search, node.clock),
         )
-        server = ApiServer(create_api(services), host=node.settings.host, port=node.settings.port)
+        settings = node.settings
+        rate = Rate(settings.rate_limit, settings.rate_burst) if settings.rate_limit else None
+        server = ApiServer(create_api(services, rate=rate), host=node.settings.host, port=node.settings.port)
         ended = asyncio.Event()
         serving = asyncio.create_task(server.serve_until(ended))
         listening = asyncio.create_task(server.listening())

@@ -207,6 +207,18 @@ _ALL = (
         "Ask for a key with the role that the problem names. Worker keys open the worker protocol and nothing else.",
     ),
     Code(
+        "DULY-E411",
+        429,
+        "Too many requests",
+        "The key has asked for more than its share of this server (DULY_RATE_LIMIT). Wait for Retry-After; send many in one with :batch.",
+    ),
+    Code(
+        "DULY-E412",
+        429,
+        "Too many keys that are not valid",
+        "The address has shown many keys that are not valid. Check DULY_KEY, then repeat after Retry-After.",
+    ),
+    Code(
         "DULY-E501",
         503,
         "The store is away",

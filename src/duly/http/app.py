@@ -11,13 +11,16 @@ from contextlib import aclosing
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
-from duly.domain.errors import DulyError, Invalid
+from duly.domain.access import Role
+from duly.domain.errors import DulyError, Forbidden, Invalid
+from duly.domain.rates import Rate
 from duly.http import auth, backfill, bulk, calendars, dead_letters, executions, fleet, health, jobs, keys, schedules, why, workers
 from duly.http.limits import ClientGone, hung_up
 from duly.http.openapi import openapi_route
 from duly.http.problems import MEDIA_TYPE, Headers, fault, problem_of
 from duly.http.routing import PUBLIC, Call, Route, Stream, Table, no_such_route
 from duly.http.services import Services
+from duly.http.throttle import GuessLimit, KeyLimit, LimitReached
 from duly.ports.clock import Entropy
 from duly.wire.problems import Problem
 
@@ -30,7 +33,8 @@ SECURITY_HEADERS: Headers = [
     (b"referrer-policy", b"no-referrer"),
 ]
 
-NO_CONTENT = 204
+# Answers that have no body.
+BARE = frozenset({204, 304})
 
 _READ_HEADERS = frozenset(
     {
@@ -41,6 +45,7 @@ _READ_HEADERS = frozenset(
         b"content-type",
         b"idempotency-key",
         b"if-match",
+        b"if-none-match",
         b"last-event-id",
         b"x-request-id",
     }
@@ -74,17 +79,28 @@ def route_table() -> Table:
 
 
 def create_api(
-    services: Services, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, entropy: Entropy = secrets.randbits
+    services: Services,
+    *,
+    rate: Rate | None = None,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    entropy: Entropy = secrets.randbits,
 ) -> Api:
-    """The API over these services. `sleep` paces streams and `entropy` makes request ids; tests choose both."""
-    return Api(services, route_table(), sleep, entropy)
+    """The API over these services. `rate` is what each key may ask for; None: as much as it likes.
+
+    `sleep` paces streams and `entropy` makes request ids; tests choose both.
+    """
+    return Api(services, route_table(), rate, sleep, entropy)
 
 
 class Api:
     """The ASGI application. It owns nothing that needs starting; `close` ends open streams before the server stops."""
 
-    def __init__(self, services: Services, table: Table, sleep: Callable[[float], Awaitable[None]], entropy: Entropy) -> None:
+    def __init__(
+        self, services: Services, table: Table, rate: Rate | None, sleep: Callable[[float], Awaitable[None]], entropy: Entropy
+    ) -> None:
         self.table = table
+        self._limit = None if rate is None else KeyLimit(services.clock, rate)
+        self._guesses = GuessLimit(services.clock)
         self._services = services
         self._sleep = sleep
         self._entropy = entropy
@@ -115,20 +131,22 @@ class Api:
             route, method, path, segment = await self._route(call, scope, extra)
             reply = await route.answer_to(call, method, path, segment, scope.get("query_string", b""))
             if isinstance(reply, Stream):
-                await self._stream(reply, call, send)
+                await self._stream(reply, call, send, extra)
                 return
             status = reply.status or route.status
             extra.extend(reply.headers)
-            body = b"" if status == NO_CONTENT else _encoder.encode(reply.content)
+            body = b"" if status in BARE else _encoder.encode(reply.content)
             kind = _JSON_TYPE
         except ClientGone:
             return
         except DulyError as error:
+            if isinstance(error, LimitReached):
+                extra.extend(error.headers)
             status, body, kind = _refused(problem_of(error, request_id), extra)
         except Exception as error:  # a bug of ours must not become a hang, nor tell the caller about our insides
             where = "routing" if route is None else f"{route.method} {route.path}"
             status, body, kind = _refused(fault(error, request_id, where), extra)
-        about_body: Headers = [] if status == NO_CONTENT else [kind, (b"content-length", b"%d" % len(body))]
+        about_body: Headers = [] if status in BARE else [kind, (b"content-length", b"%d" % len(body))]
         start: Message = {
             "type": "http.response.start",
             "status": status,
@@ -140,15 +158,17 @@ class Api:
     async def _route(self, call: Call, scope: Scope, extra: Headers) -> tuple[Route, bytes, bytes, bytes | None]:
         """The route, after the key and the role have been checked. Without a key nobody learns which paths there are."""
         path: bytes = scope.get("raw_path") or b""
-        if path not in _PUBLIC_PATHS:
-            call.key = auth.bearer(call.headers)
-            call.known_actor = await auth.recognise(self._services.access, call.key)
         found = self.table.find(path)
+        method: str = scope["method"]
+        route = None if found is None else found[0].get(method)
+        if path not in _PUBLIC_PATHS:
+            await self._let_in_slowly(call, scope)
+            if self._limit is not None and (route is None or route.role is not Role.WORKER):
+                # The worker protocol paces itself, by long polls; who is slowed down there loses its leases.
+                extra.extend(self._limit.admit(call.actor.key_id))
         if found is None:
             raise no_such_route()
         by_method, segment = found
-        method: str = scope["method"]
-        route = by_method.get(method)
         if route is None:
             allowed = ", ".join(sorted(by_method))
             extra.append((b"allow", allowed.encode()))
@@ -157,9 +177,35 @@ class Api:
             auth.demand(call.actor, route.role)
         return route, method.encode(), path, segment
 
-    async def _stream(self, stream: Stream, call: Call, send: Send) -> None:
+    async def _let_in_slowly(self, call: Call, scope: Scope) -> None:
+        """Learn who asks. Who shows one key after another that is not valid waits for it, and in the end is not asked any more."""
+        shown = call.headers.get(b"authorization")
+        if shown is None:
+            await self._let_in(call)
+            return
+        client = scope.get("client")
+        peer = "" if client is None else client[0]
+        if wait := self._guesses.reserve(peer, shown):
+            await self._sleep(wait)
+        try:
+            await self._let_in(call)
+        except Forbidden:
+            self._guesses.forget(shown)
+            raise
+        except BaseException:
+            self._guesses.is_unknown(peer)
+            raise
+        self._guesses.is_valid(peer, shown)
+
+    async def _let_in(self, call: Call) -> None:
+        """Learn who asks."""
+        call.key = auth.bearer(call.headers)
+        call.known_actor = await auth.recognise(self._services.access, call.key)
+
+    async def _stream(self, stream: Stream, call: Call, send: Send, extra: Headers) -> None:
         """Send events until they end, the caller hangs up or the server stops."""
-        headers = [_STREAM_TYPE, (b"x-request-id", call.request_id.encode()), (b"x-accel-buffering", b"no"), *SECURITY_HEADERS]
+        about = [_STREAM_TYPE, (b"x-request-id", call.request_id.encode()), (b"x-accel-buffering", b"no")]
+        headers = [*about, *SECURITY_HEADERS, *extra]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         stopped = [asyncio.ensure_future(hung_up(call.receive)), asyncio.ensure_future(self._closing.wait())]
         sending = asyncio.ensure_future(_send_events(stream.events, send))

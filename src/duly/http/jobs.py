@@ -11,7 +11,7 @@ from duly.domain.ids import JobId, job_text
 from duly.domain.job import Job, JobType
 from duly.domain.lifecycle import JobState
 from duly.http.cursors import Cursor, Limit, from_cursor, paged, to_cursor
-from duly.http.etags import IF_MATCH, etag, expected_version
+from duly.http.etags import IF_MATCH, IF_NONE_MATCH, UNCHANGED, etag, expected_version, tagged
 from duly.http.filters import FilterText
 from duly.http.limits import LARGEST_BATCH
 from duly.http.routing import Call, Reply, route
@@ -118,8 +118,10 @@ async def list_jobs(call: Call, query: JobQuery) -> Reply:
     "/v1/jobs/{jobId}",
     role=Role.VIEWER,
     answer=JobDetailView,
+    also=UNCHANGED,
     problems=("DULY-E204",),
-    response_headers={"ETag": "The job's version, for If-Match."},
+    request_headers=IF_NONE_MATCH,
+    response_headers={"ETag": "What was answered, for If-None-Match and If-Match."},
 )
 async def show_job(call: Call, job_id: JobId) -> Reply:
     """Show a job with its next fires and latest executions"""
@@ -131,7 +133,7 @@ async def show_job(call: Call, job_id: JobId) -> Reply:
         next_fires=[shown(at) or "" for at in next_fires(job, SHOWN_FIRES)],
         latest_executions=[execution_view(execution) for execution in latest],
     )
-    return Reply(view, headers=[etag(job.version.version)])
+    return tagged(call, view, job.version.version)
 
 
 @route(
@@ -150,10 +152,17 @@ async def change_job(call: Call, job_id: JobId, body: JobShape) -> Reply:
     return Reply(_view(call, job), headers=[etag(job.version.version)])
 
 
-@route("DELETE", "/v1/jobs/{jobId}", role=Role.ADMIN, answer=JobView, problems=("DULY-E204",))
+@route(
+    "DELETE",
+    "/v1/jobs/{jobId}",
+    role=Role.ADMIN,
+    answer=JobView,
+    problems=("DULY-E204", "DULY-E209"),
+    request_headers=IF_MATCH,
+)
 async def cancel_job(call: Call, job_id: JobId) -> Reply:
     """Cancel a job and its future fires; its history stays, and what runs goes on"""
-    return Reply(_view(call, await call.services.jobs.cancel(call.actor, job_id)))
+    return Reply(_view(call, await call.services.jobs.cancel(call.actor, job_id, expected_version(call))))
 
 
 @route(
@@ -161,19 +170,29 @@ async def cancel_job(call: Call, job_id: JobId) -> Reply:
     "/v1/jobs/{jobId}/pause",
     role=Role.OPERATOR,
     answer=JobView,
-    problems=("DULY-E105", "DULY-E204", "DULY-E210"),
+    problems=("DULY-E105", "DULY-E204", "DULY-E209", "DULY-E210"),
     body_optional=True,
+    request_headers=IF_MATCH,
     examples={"forGood": {"reason": "the disks are full"}, "untilMonday": {"until": "2026-12-28T07:00:00Z"}},
 )
 async def pause_job(call: Call, job_id: JobId, body: PauseShape) -> Reply:
     """Pause a job: no fire until it is resumed, or until a time"""
-    return Reply(_view(call, await call.services.jobs.pause(call.actor, job_id, body.reason, moment(body.until, "until"))))
+    until = moment(body.until, "until")
+    return Reply(_view(call, await call.services.jobs.pause(call.actor, job_id, body.reason, until, expected_version(call))))
 
 
-@route("POST", "/v1/jobs/{jobId}/resume", role=Role.OPERATOR, answer=JobView, problems=("DULY-E204", "DULY-E210"), body_optional=True)
+@route(
+    "POST",
+    "/v1/jobs/{jobId}/resume",
+    role=Role.OPERATOR,
+    answer=JobView,
+    problems=("DULY-E204", "DULY-E209", "DULY-E210"),
+    body_optional=True,
+    request_headers=IF_MATCH,
+)
 async def resume_job(call: Call, job_id: JobId, body: NothingShape) -> Reply:
     """Resume a paused job: it fires again from now on"""
-    return Reply(_view(call, await call.services.jobs.resume(call.actor, job_id)))
+    return Reply(_view(call, await call.services.jobs.resume(call.actor, job_id, expected_version(call))))
 
 
 @route(

@@ -19,7 +19,7 @@ Schema = dict[str, Any]
 REF = "#/components/schemas/{name}"
 JSON = "application/json"
 
-_NEEDS_KEY = ("DULY-E301", "DULY-E302", "DULY-E501")
+_NEEDS_KEY = ("DULY-E301", "DULY-E302", "DULY-E412", "DULY-E501")
 _TAKES_BODY = ("DULY-E106", "DULY-E107", "DULY-E108", "DULY-E109", "DULY-E110", "DULY-E115")
 
 _PATH_IDS: Mapping[str, Schema] = {
@@ -42,6 +42,18 @@ _IDEMPOTENCY_KEY = {
     "required": False,
     "description": "The same key with the same request gives the same answer for 24 hours.",
     "schema": {"type": "string", "pattern": "^[!-~]{1,200}$"},
+}
+_RATE_LIMIT: Mapping[str, Schema] = {
+    "RateLimit-Policy": {
+        "required": False,
+        "description": "What the key may ask for: q requests in w seconds. Not there when requests are not limited.",
+        "schema": {"type": "string", "examples": ['"key";q=4000;w=2']},
+    },
+    "RateLimit": {
+        "required": False,
+        "description": "What is left of it: r requests; all of it again in t seconds.",
+        "schema": {"type": "string", "examples": ['"key";r=3990;t=1']},
+    },
 }
 
 # Any JSON whose strings can be stored. Its depth is bounded too, which a schema cannot say.
@@ -143,6 +155,8 @@ def statuses(declared: Route) -> dict[int, list[str]]:
         codes.update(_NEEDS_KEY)
         codes.add("DULY-E106")  # unknown query parameters
         codes.add("DULY-E303")
+        if declared.role is not Role.WORKER:
+            codes.add("DULY-E411")
     if declared.path_id is not None:
         codes.add("DULY-E114" if "{name}" in declared.path else "DULY-E111")
     if declared.query is not None:
@@ -219,10 +233,14 @@ def _responses(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]
     headers = {
         name: {"description": text, "required": True, "schema": {"type": "string"}} for name, text in declared.response_headers.items()
     }
+    if declared.role not in (None, Role.WORKER):
+        headers |= _RATE_LIMIT
     success = {"description": declared.handle.__doc__ or "", "content": content}
     responses: dict[str, Any] = {str(declared.status): {**success, "headers": headers} if headers else success}
     for status, text in declared.also.items():
-        responses[str(status)] = {"description": text} if status == 204 else {"description": text, "content": {JSON: {"schema": answer}}}
+        responses[str(status)] = (
+            {"description": text} if status in (204, 304) else {"description": text, "content": {JSON: {"schema": answer}}}
+        )
     for status, codes in statuses(declared).items():
         responses[str(status)] = _problem_response(status, codes, schemas[Problem])
     return responses
@@ -235,7 +253,7 @@ def _problem_response(status: int, codes: Sequence[str], schema: Schema) -> dict
     }
     if status == 401:
         response["headers"] = {"WWW-Authenticate": {"required": True, "schema": {"type": "string"}}}
-    if status == 503:
+    if status in (429, 503):
         response["headers"] = {
             "Retry-After": {"required": True, "description": "Seconds.", "schema": {"type": "string", "pattern": "^[0-9]+$"}}
         }

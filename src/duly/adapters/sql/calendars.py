@@ -48,11 +48,12 @@ class SqlCalendars:
 
         return await self._engine.run(action)
 
-    async def delete_calendar(self, tenant: int, name: str) -> list[str] | None:
+    async def delete_calendar(self, tenant: int, name: str, expected: int) -> list[str] | None:
         key = {"tenant": tenant, "name": name}
 
         def action() -> Action[list[str] | None]:
-            if not (yield Call("lock_calendar", key)):
+            row = one((yield Call("lock_calendar", key)))
+            if row is None or row["version"] != expected:
                 return None
             users = [job_of(row).version.spec.name for row in (yield Call("jobs_of_calendar", key))]
             if not users:
