@@ -20,6 +20,7 @@ from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
 from duly.usecases.overdue import Overdue
 from duly.usecases.search import Search
+from duly.usecases.upcoming import Upcoming
 from duly.usecases.why import Why
 from duly.usecases.workers import Workers
 
@@ -34,7 +35,7 @@ def services_on(
     return Services(
         jobs=jobs,
         executions=executions,
-        fleet=Fleet(store.insights, clock),
+        fleet=Fleet(store.insights, store.search, clock),
         why=Why(store.facts, store.insights, store.ready, clock, keep),
         dead_letters=DeadLetters(store.letters, executions, clock, transport),
         bulk=Bulk(store.letters, jobs, executions, store.cancels, clock, entropy, transport),
@@ -45,5 +46,6 @@ def services_on(
         clock=clock,
         calendars=Calendars(store.calendars, clock, transport),
         search=Search(store.search, clock),
+        upcoming=Upcoming(store.definitions),
         **chosen,
     )

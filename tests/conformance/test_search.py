@@ -159,3 +159,14 @@ async def test_by_ids_only_the_tenants_own_are_shown(world: World, crowd: Crowd)
 
     assert [execution.id for execution in await world.store.search.by_ids(1, mine + theirs)] == sorted(mine, reverse=True)
     assert await world.store.search.by_ids(1, []) == []
+
+
+async def test_what_the_last_hour_brought(world: World, crowd: Crowd) -> None:
+    mine = [id for state, ids in crowd.ids.items() for id in ids]
+    lately = await world.store.search.lately(1, START - HOUR, 1000)
+
+    assert lately.executions == len(mine)
+    assert lately.fires == len(await found(world, trigger=Trigger.SCHEDULE))
+    assert lately.ended == {state: len(crowd.ids[state]) for state in (State.SUCCEEDED, State.DEAD, State.CANCELLED, State.SKIPPED)}
+    assert (await world.store.search.lately(1, START + HOUR, 1000)).executions == 0
+    assert (await world.store.search.lately(2, START - HOUR, 1000)).executions == 2

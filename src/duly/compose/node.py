@@ -76,7 +76,7 @@ async def open_node(settings: config.Settings, *, migrate: bool = True) -> Node:
         transport,
         jobs,
         executions,
-        Fleet(store.insights, clock),
+        Fleet(store.insights, store.search, clock),
         Calendars(store.calendars, clock, transport),
         migrated,
     )

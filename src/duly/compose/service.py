@@ -30,6 +30,7 @@ from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.search import Search
+from duly.usecases.upcoming import Upcoming
 from duly.usecases.why import Why
 from duly.usecases.workers import Workers
 
@@ -101,6 +102,7 @@ class Service:
             ready=node.store.health.ping,
             calendars=node.calendars,
             search=Search(node.store.search, node.clock),
+            upcoming=Upcoming(node.store.definitions),
         )
         settings = node.settings
         rate = Rate(settings.rate_limit, settings.rate_burst) if settings.rate_limit else None

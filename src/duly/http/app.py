@@ -14,7 +14,22 @@ from starlette.types import Message, Receive, Scope, Send
 from duly.domain.access import Role
 from duly.domain.errors import DulyError, Forbidden, Invalid
 from duly.domain.rates import Rate
-from duly.http import auth, backfill, bulk, calendars, dead_letters, executions, fleet, health, jobs, keys, schedules, why, workers
+from duly.http import (
+    auth,
+    backfill,
+    bulk,
+    calendars,
+    dead_letters,
+    executions,
+    fleet,
+    health,
+    jobs,
+    keys,
+    schedules,
+    upcoming,
+    why,
+    workers,
+)
 from duly.http.limits import ClientGone, hung_up
 from duly.http.openapi import openapi_route
 from duly.http.problems import MEDIA_TYPE, Headers, fault, problem_of
@@ -67,6 +82,7 @@ def route_table() -> Table:
         *executions.ROUTES,
         *schedules.ROUTES,
         *calendars.ROUTES,
+        *upcoming.ROUTES,
         *fleet.ROUTES,
         *why.ROUTES,
         *dead_letters.ROUTES,

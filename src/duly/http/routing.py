@@ -330,6 +330,8 @@ def _named(query: type[msgspec.Struct], kind: type[msgspec.inspect.Type]) -> fro
 
 
 def _is_of(found: msgspec.inspect.Type, kind: type[msgspec.inspect.Type]) -> bool:
+    if isinstance(found, msgspec.inspect.Metadata):
+        return _is_of(found.type, kind)
     if isinstance(found, msgspec.inspect.UnionType):
         return any(_is_of(member, kind) for member in found.types)
     return isinstance(found, kind)

@@ -16,6 +16,7 @@ from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
 from duly.usecases.search import Search
+from duly.usecases.upcoming import Upcoming
 from duly.usecases.why import Why
 from duly.usecases.workers import Workers
 
@@ -46,4 +47,5 @@ class Services:
     ready: Callable[[], Awaitable[None]]
     calendars: Calendars
     search: Search
+    upcoming: Upcoming
     version: str = field(default_factory=installed_version)

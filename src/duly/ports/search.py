@@ -46,6 +46,16 @@ class Step:
     reached: ExecutionId | None
 
 
+@dataclass(frozen=True, slots=True)
+class Lately:
+    """How many came up, how many of them were fires, and how they ended. All of this is so for what came up since `since`."""
+
+    since: Instant
+    executions: int
+    fires: int
+    ended: dict[State, int]
+
+
 class Search(Protocol):
     """What the store offers to those who look for executions."""
 
@@ -54,6 +64,9 @@ class Search(Protocol):
 
         All of a step is one snapshot, and its cost is bounded whatever is asked for and whoever else has how much.
         """
+
+    async def lately(self, tenant: int, since: Instant, most: int) -> Lately:
+        """What became of the newest executions of the tenant that came up since then, of at most `most` that are looked at."""
 
     async def by_ids(self, tenant: int, ids: list[ExecutionId]) -> list[Execution]:
         """Those of these that the tenant has, newest first."""

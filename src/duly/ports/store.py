@@ -112,6 +112,9 @@ class Definitions(Versions, Protocol):
     async def jobs(self, wanted: JobFilter) -> list[Job]:
         """Newest first."""
 
+    async def waiting_jobs(self, tenant: int, before: Instant, limit: int) -> list[Job]:
+        """Active jobs that wait for a fire before this instant, soonest first."""
+
     async def new_version(
         self, tenant: int, id: JobId, spec: JobSpec, reschedule: Reschedule | None, expected: int | None, now: Instant
     ) -> bool:
@@ -296,8 +299,8 @@ class Insights(Protocol):
     async def logs(self, id: ExecutionId, attempt: int | None, after: int, limit: int) -> list[tuple[int, int, LogLine]]:
         """(sequence, attempt, line) past the sequence number `after`, in order."""
 
-    async def workers(self, now: Instant) -> list[WorkerRow]:
-        """Live ones, and lost ones of the last hour."""
+    async def workers(self, now: Instant, tenant: int | None = None) -> list[WorkerRow]:
+        """Live ones, and lost ones of the last hour; with a tenant what each of them runs of that tenant's."""
 
     async def standing_counts(self, tenant: int) -> dict[State, int]:
         """How many executions stand in each state."""
@@ -305,8 +308,8 @@ class Insights(Protocol):
     async def job_counts(self, tenant: int, now: Instant) -> dict[JobState, int]:
         """How many jobs are in each state; a pause with an end is over by itself."""
 
-    async def ready_by_pool(self) -> list[tuple[str, int, int | None]]:
-        """(pool, ready executions, smallest rank) of pools that have ready work."""
+    async def ready_by_pool(self, tenant: int) -> list[tuple[str, int, int | None]]:
+        """(pool, ready executions, smallest rank) of pools that have ready work of the tenant's."""
 
 
 class Retention(Protocol):

@@ -26,6 +26,7 @@ from duly.wire.keys import KeyView, NewKeyView
 from duly.wire.problems import not_ours, problem
 from duly.wire.schedules import PreviewShape, PreviewView
 from duly.wire.shapes import Page
+from duly.wire.upcoming import UpcomingView
 from duly.wire.why import WhyView
 
 T = TypeVar("T")
@@ -366,6 +367,20 @@ def list_pools() -> Call[Page[PoolView]]:
 def show_stats() -> Call[StatsView]:
     """Where jobs and executions stand, counted."""
     return _get("/v1/stats", StatsView)
+
+
+def list_upcoming(
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    per_job: int | None = None,
+    summary: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[UpcomingView]:
+    """What will fire, soonest first; with summary="minute" how much, minute by minute."""
+    window: dict[str, str | None] = {"from": _time(since), "until": _time(until)}
+    return _get(_with_query("/v1/upcoming", **window, perJob=per_job, summary=summary, limit=limit, cursor=cursor), UpcomingView)
 
 
 def show_version() -> Call[VersionView]:

@@ -96,6 +96,10 @@ class SqlDefinitions:
         }
         return [job_of(row) for row in await self._engine.fetch("jobs", params)]
 
+    async def waiting_jobs(self, tenant: int, before: Instant, limit: int) -> list[Job]:
+        params = {"tenant": tenant, "before": before, "quota": limit}
+        return [job_of(row) for row in await self._engine.fetch("waiting_jobs", params)]
+
     async def new_version(
         self, tenant: int, id: JobId, spec: JobSpec, reschedule: Reschedule | None, expected: int | None, now: Instant
     ) -> bool:

@@ -9,9 +9,10 @@ from duly.adapters.sql.definitions import LAST_ID
 from duly.adapters.sql.engine import Action, Call, Engine
 from duly.adapters.sql.rows import as_uuid, encode, execution_of
 from duly.domain.execution import Execution
-from duly.domain.ids import ExecutionId
-from duly.domain.lifecycle import State
-from duly.ports.search import ExecutionSearch, Step
+from duly.domain.ids import ExecutionId, instant_of
+from duly.domain.instants import Instant
+from duly.domain.lifecycle import State, Trigger
+from duly.ports.search import ExecutionSearch, Lately, Step
 
 # So many ids are looked at in one step. Payloads are read whole and may be large: fewer of them.
 CHUNK = 1000
@@ -45,6 +46,22 @@ class SqlSearch:
             ids = yield from _ids(wanted, jobs, before or LAST_ID, chunk)
             rows = (yield Call("sifted", self._params(wanted, ids, routes, jobs, limit))) if ids else ()
             return Step([execution_of(row) for row in rows], ids[-1] if len(ids) == chunk else None)
+
+        return await self._engine.read(action)
+
+    async def lately(self, tenant: int, since: Instant, most: int) -> Lately:
+        def action() -> Action[Lately]:
+            ids = yield from _ids(ExecutionSearch(tenant=tenant), None, LAST_ID, most)
+            is_cut = len(ids) == most
+            reached = max(since, instant_of(ids[-1])) if is_cut else since
+            recent = [id for id in ids if instant_of(id) >= reached]
+            rows = (yield Call("ends_of", {"tenant": tenant, "ids": recent})) if recent else ()
+            ended: dict[State, int] = {}
+            for row in rows:
+                if row["state"] is not None:
+                    ended[State(row["state"])] = ended.get(State(row["state"]), 0) + int(row["n"])
+            fires = sum(int(row["n"]) for row in rows if row["trigger"] == Trigger.SCHEDULE)
+            return Lately(reached, sum(int(row["n"]) for row in rows), fires, ended)
 
         return await self._engine.read(action)
 

@@ -101,6 +101,16 @@ WHERE j.tenant = :tenant AND j.id < :before
 ORDER BY j.id DESC
 LIMIT :quota;
 
+-- name: waiting_jobs
+SELECT /*job_columns*/
+FROM jobs j
+JOIN tenants t ON t.tenant = j.tenant
+JOIN job_versions v ON v.id = j.version
+JOIN schedules s ON s.job_id = j.id
+WHERE j.tenant = :tenant AND j.state = 0 AND NOT s.paused AND s.next_fire_at < :before
+ORDER BY s.next_fire_at, j.id
+LIMIT :quota;
+
 -- name: version
 SELECT v.job_id, j.tenant, t.name AS tenant_name, v.id AS version_id, v.version, v.route, v.definition, v.created_at AS version_created_at
 FROM job_versions v

@@ -77,5 +77,5 @@ SELECT count(*) AS n FROM outcomes o JOIN executions e ON e.id = o.id WHERE o.st
 
 -- name: ready_by_pool
 SELECT r.pool, count(*) AS pending, min(q.rank) AS oldest
-FROM ready q JOIN routes r ON r.route = q.route
+FROM routes r JOIN ready q ON q.route = r.route AND q.tenant = :tenant
 GROUP BY r.pool ORDER BY r.pool;

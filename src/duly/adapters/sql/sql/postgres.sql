@@ -657,6 +657,7 @@ SELECT w.id, w.name, w.started_at, w.expires_at, w.lost_at, w.about, w.tenant,
         FROM leases l
         CROSS JOIN LATERAL unnest(l.ids, l.attempts) AS m (id, attempt)
         WHERE l.worker = w.id
+          AND (:tenant::int IS NULL OR EXISTS (SELECT FROM executions e WHERE e.id = m.id AND e.tenant = :tenant::int))
           AND NOT EXISTS (SELECT FROM outcomes o WHERE o.id = m.id)
           AND NOT EXISTS (SELECT FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt)) AS running
 FROM workers w WHERE w.lost_at IS NULL OR w.lost_at > :lost_since ORDER BY w.id;

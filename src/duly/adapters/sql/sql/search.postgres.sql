@@ -32,3 +32,11 @@ WHERE (:state::smallint IS NULL OR s.state = :state::smallint)
   AND (:worker::bigint IS NULL OR s.worker = :worker::bigint)
 ORDER BY s.id DESC
 LIMIT :quota;
+
+-- name: ends_of
+-- How many of these have ended how.
+SELECT e.trigger, o.state, count(*) AS n
+FROM unnest(:ids::uuid[]) AS f (id)
+CROSS JOIN LATERAL (SELECT id, trigger FROM executions WHERE id = f.id AND tenant = :tenant::int OFFSET 0) e
+LEFT JOIN LATERAL (SELECT state FROM outcomes WHERE id = e.id OFFSET 0) o ON true
+GROUP BY e.trigger, o.state;

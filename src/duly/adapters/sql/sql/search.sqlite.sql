@@ -36,3 +36,13 @@ WHERE (:state IS NULL OR s.state = :state)
   AND (:worker IS NULL OR s.worker = :worker)
 ORDER BY s.id DESC
 LIMIT :quota;
+
+-- name: ends_of
+-- How many of these have ended how.
+WITH RECURSIVE nth (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM nth WHERE (n + 2) * 16 <= length(:ids))
+SELECT e.trigger, o.state, count(*) AS n
+FROM nth
+CROSS JOIN executions e ON e.id = substr(:ids, nth.n * 16 + 1, 16)
+LEFT JOIN outcomes o ON o.id = e.id
+WHERE e.tenant = :tenant
+GROUP BY e.trigger, o.state;
