@@ -15,6 +15,7 @@ from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.calendars import Calendars
 from duly.usecases.dead_letters import DeadLetters
+from duly.usecases.events import Changes
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
@@ -47,5 +48,6 @@ def services_on(
         calendars=Calendars(store.calendars, clock, transport),
         search=Search(store.search, clock),
         upcoming=Upcoming(store.definitions),
+        changes=Changes(store.definitions, store.search, clock),
         **chosen,
     )

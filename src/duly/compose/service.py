@@ -29,6 +29,7 @@ from duly.usecases.access import Access, Keyring
 from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.dead_letters import DeadLetters
+from duly.usecases.events import Changes
 from duly.usecases.search import Search
 from duly.usecases.upcoming import Upcoming
 from duly.usecases.why import Why
@@ -103,6 +104,7 @@ class Service:
             calendars=node.calendars,
             search=Search(node.store.search, node.clock),
             upcoming=Upcoming(node.store.definitions),
+            changes=Changes(node.store.definitions, node.store.search, node.clock),
         )
         settings = node.settings
         rate = Rate(settings.rate_limit, settings.rate_burst) if settings.rate_limit else None

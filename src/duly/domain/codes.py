@@ -218,6 +218,7 @@ _ALL = (
         "Too many keys that are not valid",
         "The address has shown many keys that are not valid. Check DULY_KEY, then repeat after Retry-After.",
     ),
+    Code("DULY-E413", 429, "Too many open streams", "Close some, or share one: a browser needs one for all of its tabs."),
     Code(
         "DULY-E501",
         503,

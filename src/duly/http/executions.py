@@ -192,7 +192,7 @@ async def _tail(call: Call, execution_id: ExecutionId, attempt: int | None, afte
     executions = call.services.executions
     was_final = False
     quiet = 0
-    while await call.services.access.recognise(call.key) is not None:
+    while await call.is_still_known():
         lines = await executions.logs(call.actor, execution_id, attempt, after, TAIL_LINES)
         for sequence, number, line in lines:
             after = sequence

@@ -226,8 +226,8 @@ def _not_null(schema: Schema) -> Schema:
 
 
 def _responses(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]:
-    answer = schemas[declared.answer]
-    content: dict[str, Any] = {JSON: {"schema": answer}}
+    answer = schemas.get(declared.answer, {})
+    content: dict[str, Any] = {} if declared.answer is None else {JSON: {"schema": answer}}
     if declared.streams:
         content["text/event-stream"] = {"schema": {"type": "string"}}
     headers = {

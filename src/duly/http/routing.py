@@ -92,13 +92,20 @@ class Call:
             raise Forbidden("DULY-E301", "This needs a key.", field="Authorization")
         return self.known_actor
 
+    async def is_still_known(self) -> bool:
+        """Whether whoever asked is still let in: a revoked key ends an answer that goes on."""
+        return await self.services.access.recognise(self.key) is not None
+
 
 Handler = Callable[..., Awaitable[Reply | Stream]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """A declared route. `role` None is public; `problems` are the codes that its own work may raise."""
+    """A declared route. `role` None is public; `problems` are the codes that its own work may raise.
+
+    One that `streams` answers events, on demand; with `answer` None it answers nothing else.
+    """
 
     method: str
     path: str

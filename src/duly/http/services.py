@@ -12,6 +12,7 @@ from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.calendars import Calendars
 from duly.usecases.dead_letters import DeadLetters
+from duly.usecases.events import Changes
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
@@ -48,4 +49,5 @@ class Services:
     calendars: Calendars
     search: Search
     upcoming: Upcoming
+    changes: Changes
     version: str = field(default_factory=installed_version)

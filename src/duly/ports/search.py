@@ -68,5 +68,8 @@ class Search(Protocol):
     async def lately(self, tenant: int, since: Instant, most: int) -> Lately:
         """What became of the newest executions of the tenant that came up since then, of at most `most` that are looked at."""
 
+    async def newest(self, tenant: int, limit: int, running: int) -> tuple[list[ExecutionId], list[ExecutionId]]:
+        """The newest executions of the tenant, and the newest of those that run: at most so many of each."""
+
     async def by_ids(self, tenant: int, ids: list[ExecutionId]) -> list[Execution]:
         """Those of these that the tenant has, newest first."""

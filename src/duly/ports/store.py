@@ -115,6 +115,9 @@ class Definitions(Versions, Protocol):
     async def waiting_jobs(self, tenant: int, before: Instant, limit: int) -> list[Job]:
         """Active jobs that wait for a fire before this instant, soonest first."""
 
+    async def changed_jobs(self, tenant: int, since: Instant, limit: int) -> list[Job]:
+        """Jobs that were made or have changed since this instant, newest first; when it was, is not told."""
+
     async def new_version(
         self, tenant: int, id: JobId, spec: JobSpec, reschedule: Reschedule | None, expected: int | None, now: Instant
     ) -> bool:

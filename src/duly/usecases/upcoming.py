@@ -77,6 +77,7 @@ class Upcoming:
                 break
             if computed >= MOST_FIRES:
                 forecast.until = min(forecast.until, at)
+                forecast.fires = [fire for fire in forecast.fires if fire[0] < at]
                 break
             if after is None or (at, id) > after:
                 forecast.fires.append((at, jobs[nth]))

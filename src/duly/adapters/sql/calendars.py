@@ -96,5 +96,5 @@ def _rewrite_jobs(
     if jobs:
         yield Many("add_version_of", versions)
         yield Many("follow_version", waits)
-        yield Many("adopt_version", [{"job_id": wait["job_id"], "version": wait["version"]} for wait in waits])
+        yield Many("adopt_version", [{"job_id": wait["job_id"], "version": wait["version"], "now": now} for wait in waits])
     return jobs

@@ -65,6 +65,14 @@ class SqlSearch:
 
         return await self._engine.read(action)
 
+    async def newest(self, tenant: int, limit: int, running: int) -> tuple[list[ExecutionId], list[ExecutionId]]:
+        def action() -> Action[tuple[list[ExecutionId], list[ExecutionId]]]:
+            newest = yield from _ids(ExecutionSearch(tenant=tenant), None, LAST_ID, limit)
+            live = yield from _ids(ExecutionSearch(tenant=tenant, state=State.RUNNING), None, LAST_ID, running)
+            return newest, live
+
+        return await self._engine.read(action)
+
     async def by_ids(self, tenant: int, ids: list[ExecutionId]) -> list[Execution]:
         if not ids:
             return []

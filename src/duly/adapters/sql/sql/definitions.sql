@@ -54,11 +54,11 @@ SELECT version FROM job_versions WHERE id = :id;
 SELECT id FROM jobs WHERE tenant = :tenant AND name = :name AND state <> 3 AND id <> :id;
 
 -- name: set_version
-UPDATE jobs SET version = :version, name = :name, state = :state WHERE id = :id;
+UPDATE jobs SET version = :version, name = :name, state = :state, changed_at = :now WHERE id = :id;
 
 -- name: set_job_state
 UPDATE jobs
-SET state = :state, paused_at = :paused_at, pause_reason = :reason, paused_by = :paused_by, paused_until = :paused_until
+SET state = :state, paused_at = :paused_at, pause_reason = :reason, paused_by = :paused_by, paused_until = :paused_until, changed_at = :now
 WHERE id = :id;
 
 -- part: job_columns
@@ -109,6 +109,20 @@ JOIN job_versions v ON v.id = j.version
 JOIN schedules s ON s.job_id = j.id
 WHERE j.tenant = :tenant AND j.state = 0 AND NOT s.paused AND s.next_fire_at < :before
 ORDER BY s.next_fire_at, j.id
+LIMIT :quota;
+
+-- name: changed_jobs
+-- Made or changed since; the smallest id of an instant says what was made.
+SELECT /*job_columns*/
+FROM jobs j
+JOIN tenants t ON t.tenant = j.tenant
+JOIN job_versions v ON v.id = j.version
+LEFT JOIN schedules s ON s.job_id = j.id
+WHERE j.id IN (
+    SELECT id FROM jobs WHERE tenant = :tenant AND changed_at >= :since
+    UNION
+    SELECT id FROM jobs WHERE tenant = :tenant AND id >= :first)
+ORDER BY j.id DESC
 LIMIT :quota;
 
 -- name: version
