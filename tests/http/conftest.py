@@ -163,6 +163,7 @@ async def bench() -> AsyncIterator[Bench]:
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
+        await asyncio.sleep(0)
 
     async def ready() -> None:
         if is_away:

@@ -133,13 +133,6 @@ async def test_the_life_of_a_job_and_an_execution_is_told(bench: Bench, admin: h
     ]
     shown = {"jobId": job, "name": "mail", "state": "ACTIVE", "version": 1, "nextFireAt": "2026-01-06T03:00:00Z", "pausedUntil": None}
     assert made[0][1] == shown
-        "jobId": job,
-        "name": "mail",
-        "state": "ACTIVE",
-        "version": 1,
-        "nextFireAt": "2026-01-06T03:00:00Z",
-        "pausedUntil": None,
-    }
     assert (done[0][1]["executionId"], done[0][1]["jobName"], done[0][1]["lastOutcome"]) == (run, "mail", "SUCCEEDED")
 
 
