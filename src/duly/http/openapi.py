@@ -11,6 +11,7 @@ from duly.domain.access import Role
 from duly.domain.codes import CODES
 from duly.http.problems import MEDIA_TYPE
 from duly.http.routing import Call, Reply, Route, route
+from duly.http.samples import least_of, sample_of, sample_problem
 from duly.http.services import installed_version
 from duly.wire.problems import Problem
 
@@ -43,6 +44,7 @@ _IDEMPOTENCY_KEY = {
     "description": "The same key with the same request gives the same answer for 24 hours.",
     "schema": {"type": "string", "pattern": "^[!-~]{1,200}$"},
 }
+_EVENTS = 'id: 1767614400000000\nevent: execution\ndata: {"executionId":"run_0198c2d5b7f87a1c8d2e3f4a5b6c7d8e","state":"RUNNING"}\n\n'
 _RATE_LIMIT: Mapping[str, Schema] = {
     "RateLimit-Policy": {
         "required": False,
@@ -185,8 +187,8 @@ def _operation(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]
         operation["description"] = f"Needs a key of the role {_ROLES[declared.role]}."
     if declared.body is not None:
         content: dict[str, Any] = {"schema": schemas[declared.body]}
-        if declared.examples:
-            content["examples"] = {name: {"value": value} for name, value in declared.examples.items()}
+        examples = declared.examples or {"least": least_of(declared.body)}
+        content["examples"] = {name: {"value": value} for name, value in examples.items()}
         operation["requestBody"] = {"required": not declared.body_optional, "content": {JSON: content}}
     return operation
 
@@ -227,9 +229,13 @@ def _not_null(schema: Schema) -> Schema:
 
 def _responses(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]:
     answer = schemas.get(declared.answer, {})
-    content: dict[str, Any] = {} if declared.answer is None else {JSON: {"schema": answer}}
+    content: dict[str, Any] = {}
+    if declared.answer not in (None, dict[str, Any]):
+        content[JSON] = {"schema": answer, "example": sample_of(declared.answer)}
+    elif declared.answer is not None:
+        content[JSON] = {"schema": answer}
     if declared.streams:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
+        content["text/event-stream"] = {"schema": {"type": "string"}, "example": _EVENTS}
     headers = {
         name: {"description": text, "required": True, "schema": {"type": "string"}} for name, text in declared.response_headers.items()
     }
@@ -238,9 +244,7 @@ def _responses(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]
     success = {"description": declared.handle.__doc__ or "", "content": content}
     responses: dict[str, Any] = {str(declared.status): {**success, "headers": headers} if headers else success}
     for status, text in declared.also.items():
-        responses[str(status)] = (
-            {"description": text} if status in (204, 304) else {"description": text, "content": {JSON: {"schema": answer}}}
-        )
+        responses[str(status)] = {"description": text} if status in (204, 304) else {"description": text, "content": content}
     for status, codes in statuses(declared).items():
         responses[str(status)] = _problem_response(status, codes, schemas[Problem])
     return responses
@@ -249,7 +253,7 @@ def _responses(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]
 def _problem_response(status: int, codes: Sequence[str], schema: Schema) -> dict[str, Any]:
     response: dict[str, Any] = {
         "description": "; ".join(f"{code}: {CODES[code].title}" for code in codes),
-        "content": {MEDIA_TYPE.decode(): {"schema": schema}},
+        "content": {MEDIA_TYPE.decode(): {"schema": schema, "example": sample_problem(codes[0])}},
     }
     if status == 401:
         response["headers"] = {"WWW-Authenticate": {"required": True, "schema": {"type": "string"}}}
