@@ -72,7 +72,13 @@ _encoder = msgspec.json.Encoder()
 
 
 @route(
-    "POST", "/v1/workers", role=Role.WORKER, status=201, answer=RegisteredView, examples={"one": {"name": "gpu-7", "handlers": ["resize"]}}
+    "POST",
+    "/v1/workers",
+    role=Role.WORKER,
+    status=201,
+    answer=RegisteredView,
+    problems=("DULY-E114",),
+    examples={"one": {"name": "gpu-7", "handlers": ["resize"]}},
 )
 async def register_worker(call: Call, body: RegisterShape) -> Reply:
     """Register a worker: every start of a process is a new one"""
