@@ -78,7 +78,7 @@ def fuzz(
         *("--phases", phases),
         *("--max-time", str(seconds)),
         *("--max-examples", str(examples)),
-        *("--request-timeout", "20"),
+        *("--request-timeout", "90"),
         *("--workers", "2"),
         "--continue-on-failure",
         "--no-color",
