@@ -170,3 +170,11 @@ async def test_what_the_last_hour_brought(world: World, crowd: Crowd) -> None:
     assert lately.ended == {state: len(crowd.ids[state]) for state in (State.SUCCEEDED, State.DEAD, State.CANCELLED, State.SKIPPED)}
     assert (await world.store.search.lately(1, START + HOUR, 1000)).executions == 0
     assert (await world.store.search.lately(2, START - HOUR, 1000)).executions == 2
+
+
+async def test_the_newest_and_those_that_run(world: World, crowd: Crowd) -> None:
+    newest, running = await world.store.search.newest(1, 4, 2)
+
+    assert newest == (await found(world))[:4]
+    assert running == sorted(crowd.ids[State.RUNNING], reverse=True)[:2]
+    assert await world.store.search.newest(3, 4, 2) == ([], [])

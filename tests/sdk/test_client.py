@@ -43,6 +43,13 @@ def test_a_payload_of_null_is_sent_and_no_payload_is_not() -> None:
 def test_filters_are_encoded_and_those_not_given_left_out() -> None:
     assert calls.list_jobs(name="a b&c", limit=5).request.path == "/v1/jobs?name=a+b%26c&limit=5"
     assert calls.list_jobs().request.path == "/v1/jobs"
+    noon = datetime(2026, 1, 5, 12, tzinfo=UTC)
+    wanted = calls.list_executions(job_name="mail", since=noon, payload={"customer.id": "4 2"}, limit=5).request.path
+    assert wanted == "/v1/executions?jobName=mail&since=2026-01-05T12%3A00%3A00Z&payload.customer.id=4+2&limit=5"
+    assert calls.list_upcoming(since=noon, summary="minute").request.path == "/v1/upcoming?from=2026-01-05T12%3A00%3A00Z&summary=minute"
+    assert calls.list_jobs(type="CRON", next_fire_before=noon).request.path == "/v1/jobs?type=CRON&nextFireBefore=2026-01-05T12%3A00%3A00Z"
+    for call in (calls.cancel_job("job_1", version=3), calls.pause_job("job_1", version=3), calls.resume_job("job_1", version=3)):
+        assert call.request.headers["If-Match"] == '"v3"'
 
 
 @pytest.mark.parametrize(
