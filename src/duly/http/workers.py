@@ -105,6 +105,7 @@ async def register_worker(call: Call, body: RegisterShape) -> Reply:
     answer=HeartbeatView,
     problems=("DULY-E221", "DULY-E222"),
     body_optional=True,
+    limit=LARGEST_BATCH,
 )
 async def send_heartbeat(call: Call, worker_id: WorkerId, body: HeartbeatShape) -> Reply:
     """Live on, and learn what was asked to stop"""
