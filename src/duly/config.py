@@ -98,11 +98,11 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "DULY_RATE_LIMIT",
-        "2000",
+        "5000",
         _whole(0, 1_000_000),
         "How many requests a second each key may make on each server; 0: any number. Workers are not counted.",
     ),
-    Setting("DULY_RATE_BURST", "4000", _whole(1, 10_000_000), "How many of them may come at once."),
+    Setting("DULY_RATE_BURST", "10000", _whole(1, 10_000_000), "How many of them may come at once."),
     Setting("DULY_POOL", "default", _text, "The pool that a worker serves."),
     Setting("DULY_LABELS", "", _labels, "The labels that a worker offers, such as gpu,region=eu."),
     Setting("DULY_SLOTS", "50", _whole(1, 100_000), "How many executions a worker runs at once."),

@@ -49,12 +49,12 @@ _RATE_LIMIT: Mapping[str, Schema] = {
     "RateLimit-Policy": {
         "required": False,
         "description": "What the key may ask for: q requests in w seconds. Not there when requests are not limited.",
-        "schema": {"type": "string", "examples": ['"key";q=4000;w=2']},
+        "schema": {"type": "string", "examples": ['"key";q=10000;w=2']},
     },
     "RateLimit": {
         "required": False,
         "description": "What is left of it: r requests; all of it again in t seconds.",
-        "schema": {"type": "string", "examples": ['"key";r=3990;t=1']},
+        "schema": {"type": "string", "examples": ['"key";r=9997;t=1']},
     },
 }
 
