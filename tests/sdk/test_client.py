@@ -48,6 +48,8 @@ def test_filters_are_encoded_and_those_not_given_left_out() -> None:
     assert wanted == "/v1/executions?jobName=mail&since=2026-01-05T12%3A00%3A00Z&payload.customer.id=4+2&limit=5"
     assert calls.list_upcoming(since=noon, summary="minute").request.path == "/v1/upcoming?from=2026-01-05T12%3A00%3A00Z&summary=minute"
     assert calls.list_jobs(type="CRON", next_fire_before=noon).request.path == "/v1/jobs?type=CRON&nextFireBefore=2026-01-05T12%3A00%3A00Z"
+    assert calls.follow_events(last_event_id="7").headers == {"Accept": "text/event-stream", "Last-Event-ID": "7"}
+    assert calls.follow_events().path == "/v1/events"
     for call in (calls.cancel_job("job_1", version=3), calls.pause_job("job_1", version=3), calls.resume_job("job_1", version=3)):
         assert call.request.headers["If-Match"] == '"v3"'
 

@@ -383,6 +383,12 @@ def list_upcoming(
     return _get(_with_query("/v1/upcoming", **window, perJob=per_job, summary=summary, limit=limit, cursor=cursor), UpcomingView)
 
 
+def follow_events(*, last_event_id: str | None = None) -> Request:
+    """A stream of what changes in the tenant; `Events` reads it. With the id of an event, from there on."""
+    resumed = {} if last_event_id is None else {"Last-Event-ID": last_event_id}
+    return Request("GET", "/v1/events", headers={"Accept": "text/event-stream", **resumed})
+
+
 def show_version() -> Call[VersionView]:
     """What runs there; needs no key."""
     return _get("/version", VersionView)
