@@ -154,6 +154,13 @@ SETTINGS: tuple[Setting, ...] = (
         _users,
         "Who may enter that way, and as what, such as ann@example.com=default:ADMIN, one after a comma.",
     ),
+    Setting(
+        "DULY_RATE_LIMIT",
+        "5000",
+        _whole(0, 1_000_000),
+        "How many requests a second each key may make on each server; 0: any number. Workers are not counted.",
+    ),
+    Setting("DULY_RATE_BURST", "10000", _whole(1, 10_000_000), "How many of them may come at once."),
     Setting("DULY_POOL", "default", _text, "The pool that a worker serves."),
     Setting("DULY_LABELS", "", _labels, "The labels that a worker offers, such as gpu,region=eu."),
     Setting("DULY_SLOTS", "50", _whole(1, 100_000), "How many executions a worker runs at once."),
@@ -186,6 +193,8 @@ class Settings:
     admin_key: str | None
     url: str
     key: str | None
+    rate_limit: int
+    rate_burst: int
     pool: str
     labels: dict[str, str]
     slots: int
@@ -235,6 +244,8 @@ def load(environment: Mapping[str, str] | None = None, **flags: Any) -> Settings
         admin_key=admin_key,
         url=(fields["url"] or f"http://127.0.0.1:{port}").rstrip("/"),
         key=fields["key"] or admin_key or kept_key(home / "admin.key"),
+        rate_limit=fields["rate_limit"],
+        rate_burst=fields["rate_burst"],
         pool=fields["pool"],
         labels=fields["labels"],
         slots=fields["slots"],

@@ -113,9 +113,11 @@ async def send(api: Api, method: str, path: str, key: str | None = None, **heade
     if key is not None:
         scope["headers"].append((b"authorization", b"Bearer " + key.encode()))
     sent: list[Message] = []
+    received: list[Message] = [{"type": "http.disconnect"}, {"type": "http.request", "body": b"", "more_body": False}]
 
     async def receive() -> Message:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        # Whoever has said all hangs up, so that a stream ends too.
+        return received.pop() if len(received) > 1 else received[0]
 
     async def keep(message: Message) -> None:
         sent.append(message)

@@ -17,6 +17,7 @@ from duly.cli.output import Column
 from duly.cli.parsing import Arguments, Command, Group, Parser, remote_options
 from duly.cli.values import json_value, later_of, moment_of, seconds_of
 from duly.domain.errors import Invalid
+from duly.domain.job import JobType
 from duly.sdk import calls
 from duly.wire.jobs import JobDetailView, JobStateName, JobView, TargetShape
 
@@ -37,6 +38,7 @@ def _configure_list(parser: Parser) -> None:
     parser.add_argument("--search", metavar="TEXT", help="jobs whose name contains this")
     parser.add_argument("--pool", help="jobs of this pool")
     parser.add_argument("--handler", metavar="NAME", help="jobs of this handler")
+    parser.add_argument("--type", choices=[kind.lower() for kind in JobType], help="jobs of this kind")
     parser.add_argument("-n", "--limit", metavar="N", type=count, default=MOST_JOBS, help="at most that many, newest first")
     remote_options(parser)
 
@@ -47,7 +49,13 @@ def _list(arguments: Arguments) -> int:
 
     def listing(cursor: str | None) -> calls.Call[Any]:
         return calls.list_jobs(
-            state=state, search=arguments.search, pool=arguments.pool, handler=arguments.handler, limit=200, cursor=cursor
+            state=state,
+            search=arguments.search,
+            pool=arguments.pool,
+            handler=arguments.handler,
+            type=arguments.type and arguments.type.upper(),
+            limit=200,
+            cursor=cursor,
         )
 
     with remote.connect(arguments) as client:
@@ -56,7 +64,7 @@ def _list(arguments: Arguments) -> int:
         found = [job for job in found if job.state is not JobStateName.CANCELLED]
     out.rows(_COLUMNS, found, name=lambda job: job.name)
     if not found:
-        filtered = state or arguments.search or arguments.pool or arguments.handler
+        filtered = state or arguments.search or arguments.pool or arguments.handler or arguments.type
         out.say("No job is like that." if filtered else "There are no jobs yet. `duly job create -h` shows how to make one.")
     return OK
 

@@ -80,7 +80,7 @@ async def open_node(settings: config.Settings, *, migrate: bool = True) -> Node:
         quotas,
         jobs,
         executions,
-        Fleet(store.insights, clock),
+        Fleet(store.insights, store.search, clock),
         Calendars(store.calendars, clock, transport),
         migrated,
     )

@@ -17,6 +17,7 @@ from duly.compose.doors import doorkeeper_of, gate_of, refuse_openness
 from duly.compose.node import Node, publish
 from duly.compose.work import Work, liveness_opener, open_transactions
 from duly.domain.errors import Invalid
+from duly.domain.rates import Rate
 from duly.roles import loop
 from duly.roles.dispatcher import Dispatcher, DispatcherSettings
 from duly.roles.hydrator import Hydrator, HydratorSettings
@@ -29,8 +30,11 @@ from duly.usecases.access import Access, Keyring
 from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.dead_letters import DeadLetters
+from duly.usecases.events import Changes
+from duly.usecases.search import Search
 from duly.usecases.sessions import Sessions
 from duly.usecases.tenants import Tenants
+from duly.usecases.upcoming import Upcoming
 from duly.usecases.why import Why
 from duly.usecases.workers import Workers
 
@@ -106,8 +110,13 @@ class Service:
             calendars=node.calendars,
             tenants=Tenants(node.store.tenants, keyring, node.quotas, node.clock, node.transport),
             gate=gate_of(node.settings),
+            search=Search(node.store.search, node.clock),
+            upcoming=Upcoming(node.store.definitions),
+            changes=Changes(node.store.definitions, node.store.search, node.clock),
         )
-        server = ApiServer(create_api(services), host=node.settings.host, port=node.settings.port)
+        settings = node.settings
+        rate = Rate(settings.rate_limit, settings.rate_burst) if settings.rate_limit else None
+        server = ApiServer(create_api(services, rate=rate), host=node.settings.host, port=node.settings.port)
         ended = asyncio.Event()
         serving = asyncio.create_task(server.serve_until(ended))
         listening = asyncio.create_task(server.listening())

@@ -73,6 +73,18 @@ _ALL = (
         "The problem names the argument. The handler's signature in the code says what it takes.",
     ),
     Code("DULY-E118", 422, "The declaration is wrong", "The message names the job and what to change in its decorator."),
+    Code(
+        "DULY-E119",
+        422,
+        "Malformed payload search",
+        "Ask for one value at a path of object keys: payload.customer=42, or payload.customer.id=42.",
+    ),
+    Code(
+        "DULY-E120",
+        422,
+        "The cursor belongs to another list",
+        "A cursor goes on with the filter of the page that it came from. Repeat that filter, or leave the cursor out to start again.",
+    ),
     Code("DULY-E130", 413, "The checkpoint is too large", "At most 256 KiB. Keep large data elsewhere and save a reference."),
     Code(
         "DULY-E133",
@@ -284,6 +296,19 @@ _ALL = (
         "Nobody could enter",
         "The store has no key, so nothing is served on an address that others can reach. Set DULY_ADMIN_KEY, or start with `duly up`.",
     ),
+    Code(
+        "DULY-E411",
+        429,
+        "Too many requests",
+        "The key has asked for more than its share of this server (DULY_RATE_LIMIT). Wait for Retry-After; send many in one with :batch.",
+    ),
+    Code(
+        "DULY-E412",
+        429,
+        "Too many keys that are not valid",
+        "The address has shown many keys that are not valid. Check DULY_KEY, then repeat after Retry-After.",
+    ),
+    Code("DULY-E413", 429, "Too many open streams", "Close some, or share one: a browser needs one for all of its tabs."),
     Code(
         "DULY-E501",
         503,

@@ -312,6 +312,9 @@ def check_spec(spec: JobSpec) -> None:
             raise Invalid(
                 "DULY-E114", f"{key[:40]!r} is not a label.", field="target.requires", hint='For example {"region": "eu", "gpu": ""}.'
             )
+    for key, limit in (("concurrency", spec.limits.concurrency), ("rateLimit", spec.limits.rate)):
+        if limit is not None and limit.name is not None and not NAME.match(limit.name):
+            raise Invalid("DULY-E114", f"{limit.name[:40]!r} is not a name of a limit.", field=f"{key}.name")
     if len(target.requires) > 16:
         raise Invalid("DULY-E106", "at most 16 labels.", field="target.requires")
     if spec.timeout is not None and not 0 < spec.timeout <= LONGEST_TIMEOUT:

@@ -11,13 +11,16 @@ from contextlib import aclosing
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
-from duly.domain.errors import DulyError, Invalid
+from duly.domain.access import Role
+from duly.domain.errors import DulyError, Forbidden, Invalid
+from duly.domain.rates import Rate
 from duly.http import (
     auth,
     backfill,
     bulk,
     calendars,
     dead_letters,
+    events,
     executions,
     fleet,
     health,
@@ -26,6 +29,7 @@ from duly.http import (
     schedules,
     sessions,
     tenants,
+    upcoming,
     why,
     workers,
 )
@@ -34,6 +38,7 @@ from duly.http.openapi import openapi_route
 from duly.http.problems import MEDIA_TYPE, Headers, fault, problem_of
 from duly.http.routing import PUBLIC, Call, Route, Stream, Table, no_such_route
 from duly.http.services import Services
+from duly.http.throttle import GuessLimit, KeyLimit, LimitReached
 from duly.ports.clock import Entropy
 from duly.ports.wall import behind_wall
 from duly.wire.problems import Problem
@@ -47,7 +52,8 @@ SECURITY_HEADERS: Headers = [
     (b"referrer-policy", b"no-referrer"),
 ]
 
-NO_CONTENT = 204
+# Answers that have no body.
+BARE = frozenset({204, 304})
 SEE_OTHER = 303
 
 _READ_HEADERS = frozenset(
@@ -61,6 +67,7 @@ _READ_HEADERS = frozenset(
         b"host",
         b"idempotency-key",
         b"if-match",
+        b"if-none-match",
         b"last-event-id",
         b"origin",
         b"sec-fetch-site",
@@ -73,7 +80,7 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 _JSON_TYPE = (b"content-type", b"application/json")
 _PROBLEM_TYPE = (b"content-type", MEDIA_TYPE)
 _STREAM_TYPE = (b"content-type", b"text/event-stream; charset=utf-8")
-_EMPTY = frozenset({NO_CONTENT, SEE_OTHER})
+_EMPTY = BARE | {SEE_OTHER}
 _PUBLIC_PATHS = frozenset(path.encode() for path in PUBLIC)
 
 _encoder = msgspec.json.Encoder()
@@ -87,6 +94,8 @@ def route_table() -> Table:
         *executions.ROUTES,
         *schedules.ROUTES,
         *calendars.ROUTES,
+        *upcoming.ROUTES,
+        *events.ROUTES,
         *fleet.ROUTES,
         *why.ROUTES,
         *dead_letters.ROUTES,
@@ -101,17 +110,28 @@ def route_table() -> Table:
 
 
 def create_api(
-    services: Services, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, entropy: Entropy = secrets.randbits
+    services: Services,
+    *,
+    rate: Rate | None = None,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    entropy: Entropy = secrets.randbits,
 ) -> Api:
-    """The API over these services. `sleep` paces streams and `entropy` makes request ids; tests choose both."""
-    return Api(services, route_table(), sleep, entropy)
+    """The API over these services. `rate` is what each key may ask for; None: as much as it likes.
+
+    `sleep` paces streams and `entropy` makes request ids; tests choose both.
+    """
+    return Api(services, route_table(), rate, sleep, entropy)
 
 
 class Api:
     """The ASGI application. It owns nothing that needs starting; `close` ends open streams before the server stops."""
 
-    def __init__(self, services: Services, table: Table, sleep: Callable[[float], Awaitable[None]], entropy: Entropy) -> None:
+    def __init__(
+        self, services: Services, table: Table, rate: Rate | None, sleep: Callable[[float], Awaitable[None]], entropy: Entropy
+    ) -> None:
         self.table = table
+        self._limit = None if rate is None else KeyLimit(services.clock, rate)
+        self._guesses = GuessLimit(services.clock)
         self._services = services
         self._sleep = sleep
         self._entropy = entropy
@@ -145,7 +165,7 @@ class Api:
             with behind_wall(call.walled_tenant(route)):
                 reply = await route.answer_to(call, method, path, segment, scope.get("query_string", b""))
                 if isinstance(reply, Stream):
-                    await self._stream(reply, call, send)
+                    await self._stream(reply, call, send, extra)
                     return
             status = reply.status or route.status
             extra.extend(reply.headers)
@@ -154,11 +174,13 @@ class Api:
         except ClientGone:
             return
         except DulyError as error:
+            if isinstance(error, LimitReached):
+                extra.extend(error.headers)
             status, body, kind = _refused(problem_of(error, request_id), extra)
         except Exception as error:  # a bug of ours must not become a hang, nor tell the caller about our insides
             where = "routing" if route is None else f"{route.method} {route.path}"
             status, body, kind = _refused(fault(error, request_id, where), extra)
-        about_body: Headers = [(b"content-length", b"%d" % len(body))] if status != NO_CONTENT else []
+        about_body: Headers = [] if status in BARE else [(b"content-length", b"%d" % len(body))]
         if body:
             about_body.append(kind)
         # A page may be stricter about itself than what is said of every answer.
@@ -175,14 +197,17 @@ class Api:
     async def _route(self, call: Call, scope: Scope, extra: Headers) -> tuple[Route, bytes, bytes, bytes | None]:
         """The route, after the key and the role have been checked. Without a key nobody learns which paths there are."""
         path: bytes = scope.get("raw_path") or b""
-        if path not in _PUBLIC_PATHS:
-            await self._let_in(call, scope, extra)
         found = self.table.find(path)
+        method: str = scope["method"]
+        route = None if found is None else found[0].get(method)
+        if path not in _PUBLIC_PATHS:
+            await self._let_in_slowly(call, scope, extra)
+            if self._limit is not None and (route is None or route.role is not Role.WORKER):
+                # The worker protocol paces itself, by long polls; who is slowed down there loses its leases.
+                extra.extend(self._limit.admit(call.actor.key_id))
         if found is None:
             raise no_such_route()
         by_method, segment = found
-        method: str = scope["method"]
-        route = by_method.get(method)
         if route is None:
             allowed = ", ".join(sorted(by_method))
             extra.append((b"allow", allowed.encode()))
@@ -191,19 +216,40 @@ class Api:
             auth.demand(call.actor, route.role)
         return route, method.encode(), path, segment
 
-    async def _let_in(self, call: Call, scope: Scope, extra: Headers) -> None:
-        """Learn who asks; a browser must also show that it asks of its own will."""
-        services, client = self._services, scope.get("client")
+    async def _let_in_slowly(self, call: Call, scope: Scope, extra: Headers) -> None:
+        """Learn who asks. Who shows one key after another that is not valid waits for it, and in the end is not asked any more."""
+        client = scope.get("client")
         peer = None if client is None else client[0]
+        shown = call.headers.get(b"authorization")
+        if shown is None:
+            await self._let_in(call, scope, peer, extra)
+            return
+        place = peer or ""
+        if wait := self._guesses.reserve(place, shown):
+            await self._sleep(wait)
+        try:
+            await self._let_in(call, scope, peer, extra)
+        except Forbidden:
+            self._guesses.forget(shown)
+            raise
+        except BaseException:
+            self._guesses.is_unknown(place)
+            raise
+        self._guesses.is_valid(place, shown)
+
+    async def _let_in(self, call: Call, scope: Scope, peer: str | None, extra: Headers) -> None:
+        """Learn who asks; a browser must also show that it asks of its own will."""
+        services = self._services
         caller = await auth.recognise(services.access, services.sessions, services.gate, call.headers, peer)
         auth.demand_own_page(caller, scope["method"], call.headers, services.gate, is_tls=call.is_secure)
         call.caller, call.known_actor = caller, caller.actor
         if caller.session is not None and caller.session.renew:
             extra.append(auth.session_cookie(caller.session, services.clock.now(), secure=call.is_secure))
 
-    async def _stream(self, stream: Stream, call: Call, send: Send) -> None:
+    async def _stream(self, stream: Stream, call: Call, send: Send, extra: Headers) -> None:
         """Send events until they end, the caller hangs up or the server stops."""
-        headers = [_STREAM_TYPE, (b"x-request-id", call.request_id.encode()), (b"x-accel-buffering", b"no"), *SECURITY_HEADERS]
+        about = [_STREAM_TYPE, (b"x-request-id", call.request_id.encode()), (b"x-accel-buffering", b"no")]
+        headers = [*about, *SECURITY_HEADERS, *extra]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         stopped = [asyncio.ensure_future(hung_up(call.receive)), asyncio.ensure_future(self._closing.wait())]
         sending = asyncio.ensure_future(_send_events(stream.events, send))

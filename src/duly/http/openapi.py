@@ -12,6 +12,7 @@ from duly.domain.codes import CODES
 from duly.http.auth import SESSION_COOKIE
 from duly.http.problems import MEDIA_TYPE
 from duly.http.routing import Call, Reply, Route, route
+from duly.http.samples import least_of, sample_of, sample_problem
 from duly.http.services import installed_version
 from duly.wire.problems import Problem
 
@@ -21,7 +22,7 @@ REF = "#/components/schemas/{name}"
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 
-_NEEDS_KEY = ("DULY-E301", "DULY-E302", "DULY-E303", "DULY-E308", "DULY-E311", "DULY-E501")
+_NEEDS_KEY = ("DULY-E301", "DULY-E302", "DULY-E303", "DULY-E308", "DULY-E311", "DULY-E412", "DULY-E501")
 # What a browser meets that would change something.
 _CHANGES = ("DULY-E309", "DULY-E310")
 _TAKES_FORM = ("DULY-E106", "DULY-E109", "DULY-E110", "DULY-E115")
@@ -48,6 +49,19 @@ _IDEMPOTENCY_KEY = {
     "required": False,
     "description": "The same key with the same request gives the same answer for 24 hours.",
     "schema": {"type": "string", "pattern": "^[!-~]{1,200}$"},
+}
+_EVENTS = 'id: 1767614400000000\nevent: execution\ndata: {"executionId":"run_0198c2d5b7f87a1c8d2e3f4a5b6c7d8e","state":"RUNNING"}\n\n'
+_RATE_LIMIT: Mapping[str, Schema] = {
+    "RateLimit-Policy": {
+        "required": False,
+        "description": "What the key may ask for: q requests in w seconds. Not there when requests are not limited.",
+        "schema": {"type": "string", "examples": ['"key";q=10000;w=2']},
+    },
+    "RateLimit": {
+        "required": False,
+        "description": "What is left of it: r requests; all of it again in t seconds.",
+        "schema": {"type": "string", "examples": ['"key";r=9997;t=1']},
+    },
 }
 
 # Any JSON whose strings can be stored. Its depth is bounded too, which a schema cannot say.
@@ -117,6 +131,10 @@ def openapi(routes: Sequence[Route], version: str | None = None) -> dict[str, An
     types = list(dict.fromkeys([Problem, *(kind for declared in routes for kind in (declared.answer, declared.body) if kind is not None)]))
     shown, components = msgspec.json.schema_components(types, ref_template=REF)
     schemas = dict(zip(types, shown, strict=True))
+    for query in {declared.query for declared in routes if declared.query is not None}:
+        # A query is spelled out parameter by parameter; what its parameters refer to stands here.
+        _, defined = msgspec.json.schema_components([query], ref_template=REF)
+        components |= {name: schema for name, schema in defined.items() if name != query.__name__}
     paths: dict[str, dict[str, Any]] = {}
     for declared in routes:
         paths.setdefault(declared.path, {})[declared.method.lower()] = _operation(declared, schemas)
@@ -155,6 +173,8 @@ def statuses(declared: Route) -> dict[int, list[str]]:
         codes.add("DULY-E106")  # unknown query parameters
         if declared.method != "GET":
             codes.update(_CHANGES)
+        if declared.role is not Role.WORKER:
+            codes.add("DULY-E411")
     if declared.path_id is not None:
         codes.add("DULY-E114" if "{name}" in declared.path or "{tenant}" in declared.path else "DULY-E111")
     if declared.query is not None:
@@ -183,8 +203,8 @@ def _operation(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]
         operation["description"] = f"Needs a key of the role {_ROLES[declared.role]}."
     if declared.body is not None:
         content: dict[str, Any] = {"schema": schemas[declared.body]}
-        if declared.examples:
-            content["examples"] = {name: {"value": value} for name, value in declared.examples.items()}
+        examples = declared.examples or {"least": least_of(declared.body)}
+        content["examples"] = {name: {"value": value} for name, value in examples.items()}
         operation["requestBody"] = {"required": not declared.body_optional, "content": {FORM if declared.form else JSON: content}}
     return operation
 
@@ -208,7 +228,8 @@ def _parameters(declared: Route) -> list[dict[str, Any]]:
         for name, schema in defined[declared.query.__name__]["properties"].items():
             given = _not_null(schema)
             described = {"description": given.pop("description")} if "description" in given else {}
-            found.append({"name": name, "in": "query", "required": False, **described, "schema": given})
+            style = {"style": "deepObject", "explode": True} if given.get("type") == "object" else {}
+            found.append({"name": name, "in": "query", "required": False, **described, **style, "schema": given})
     if declared.idempotent:
         found.append(_IDEMPOTENCY_KEY)
     found.extend({"name": name, "in": "header", "required": False, **about} for name, about in declared.request_headers.items())
@@ -226,18 +247,24 @@ def _not_null(schema: Schema) -> Schema:
 
 def _responses(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]:
     answer = schemas.get(declared.answer, {})
-    content: dict[str, Any] = {} if declared.answer is None else {JSON: {"schema": answer}}
+    content: dict[str, Any] = {}
+    if declared.answer not in (None, dict[str, Any]):
+        content[JSON] = {"schema": answer, "example": sample_of(declared.answer)}
+    elif declared.answer is not None:
+        content[JSON] = {"schema": answer}
     if declared.html:
         content["text/html"] = {"schema": {"type": "string"}}
     if declared.streams:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
+        content["text/event-stream"] = {"schema": {"type": "string"}, "example": _EVENTS}
     headers = {
         name: {"description": text, "required": True, "schema": {"type": "string"}} for name, text in declared.response_headers.items()
     }
+    if declared.role not in (None, Role.WORKER):
+        headers |= _RATE_LIMIT
     success: dict[str, Any] = {"description": declared.handle.__doc__ or "", **({"content": content} if content else {})}
     responses: dict[str, Any] = {str(declared.status): {**success, "headers": headers} if headers else success}
     for status, text in declared.also.items():
-        responses[str(status)] = {"description": text} if status == 204 else {"description": text, "content": {JSON: {"schema": answer}}}
+        responses[str(status)] = {"description": text} if status in (204, 304) else {"description": text, "content": content}
     for status, codes in statuses(declared).items():
         responses[str(status)] = _problem_response(status, codes, schemas[Problem])
     return responses
@@ -246,7 +273,7 @@ def _responses(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]
 def _problem_response(status: int, codes: Sequence[str], schema: Schema) -> dict[str, Any]:
     response: dict[str, Any] = {
         "description": "; ".join(f"{code}: {CODES[code].title}" for code in codes),
-        "content": {MEDIA_TYPE.decode(): {"schema": schema}},
+        "content": {MEDIA_TYPE.decode(): {"schema": schema, "example": sample_problem(codes[0])}},
     }
     if status == 401:
         response["headers"] = {"WWW-Authenticate": {"required": True, "schema": {"type": "string"}}}

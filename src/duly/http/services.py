@@ -13,11 +13,14 @@ from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.calendars import Calendars
 from duly.usecases.dead_letters import DeadLetters
+from duly.usecases.events import Changes
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
+from duly.usecases.search import Search
 from duly.usecases.sessions import Sessions
 from duly.usecases.tenants import Tenants
+from duly.usecases.upcoming import Upcoming
 from duly.usecases.why import Why
 from duly.usecases.workers import Workers
 
@@ -49,5 +52,8 @@ class Services:
     ready: Callable[[], Awaitable[None]]
     calendars: Calendars
     tenants: Tenants
+    search: Search
+    upcoming: Upcoming
+    changes: Changes
     gate: Gate = field(default_factory=Gate)
     version: str = field(default_factory=installed_version)

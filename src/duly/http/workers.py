@@ -79,7 +79,7 @@ _encoder = msgspec.json.Encoder()
     role=Role.WORKER,
     status=201,
     answer=RegisteredView,
-    problems=("DULY-E304",),
+    problems=("DULY-E114", "DULY-E304"),
     examples={"one": {"name": "gpu-7", "handlers": ["resize"]}},
 )
 async def register_worker(call: Call, body: RegisterShape) -> Reply:
@@ -107,6 +107,7 @@ async def register_worker(call: Call, body: RegisterShape) -> Reply:
     answer=HeartbeatView,
     problems=(*_WORKER, "DULY-E222"),
     body_optional=True,
+    limit=LARGEST_BATCH,
 )
 async def send_heartbeat(call: Call, worker_id: WorkerId, body: HeartbeatShape) -> Reply:
     """Live on, and learn what was asked to stop"""

@@ -55,5 +55,6 @@ class Calendars(Protocol):
         (0: there is none yet). Whatever `rewrite` raises is raised.
         """
 
-    async def delete_calendar(self, tenant: int, name: str) -> list[str] | None:
-        """Forget it. Answers the names of the jobs that still use it: then nothing was done. None when there is none."""
+    async def delete_calendar(self, tenant: int, name: str, expected: int) -> list[str] | None:
+        """Forget it. Answers the names of the jobs that still use it: then nothing was done. None when there is none of
+        that version."""

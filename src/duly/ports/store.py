@@ -23,7 +23,7 @@ from duly.domain.execution import (
 from duly.domain.fairness import Ask, Work
 from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant, Micros
-from duly.domain.job import Job, JobSpec, JobVersion
+from duly.domain.job import Job, JobSpec, JobType, JobVersion
 from duly.domain.lifecycle import JobState, State
 from duly.ports.calendars import Calendars, SkipAnswer
 from duly.ports.checkpoints import Checkpoints as Checkpoints
@@ -39,6 +39,7 @@ from duly.ports.dispatch import Schedules as Schedules
 from duly.ports.dispatch import ShardLease as ShardLease
 from duly.ports.keys import Keys
 from duly.ports.letters import Letters
+from duly.ports.search import Search
 from duly.ports.sessions import SessionStore
 from duly.ports.tenants import Tenants
 from duly.ports.versions import Versions
@@ -76,6 +77,10 @@ class JobFilter:
     search: str | None = None
     handler: str | None = None
     pool: str | None = None
+    type: JobType | None = None
+    # An active job's next fire: the first instant belongs to what is meant, the second does not.
+    next_fire_after: Instant | None = None
+    next_fire_before: Instant | None = None
     before: JobId | None = None
     limit: int = 50
     # When it is asked: a pause with an end is over by itself.
@@ -112,6 +117,12 @@ class Definitions(Versions, Protocol):
 
     async def jobs(self, wanted: JobFilter) -> list[Job]:
         """Newest first."""
+
+    async def waiting_jobs(self, tenant: int, before: Instant, limit: int) -> list[Job]:
+        """Active jobs that wait for a fire before this instant, soonest first."""
+
+    async def changed_jobs(self, tenant: int, since: Instant, limit: int) -> list[Job]:
+        """Jobs that were made or have changed since this instant, newest first; when it was, is not told."""
 
     async def new_version(
         self, tenant: int, id: JobId, spec: JobSpec, reschedule: Reschedule | None, expected: int | None, now: Instant
@@ -304,8 +315,8 @@ class Insights(Protocol):
     async def logs(self, id: ExecutionId, attempt: int | None, after: int, limit: int) -> list[tuple[int, int, LogLine]]:
         """(sequence, attempt, line) past the sequence number `after`, in order."""
 
-    async def workers(self, now: Instant) -> list[WorkerRow]:
-        """Live ones, and lost ones of the last hour."""
+    async def workers(self, now: Instant, tenant: int | None = None) -> list[WorkerRow]:
+        """Live ones, and lost ones of the last hour; with a tenant what each of them runs of that tenant's."""
 
     async def standing_counts(self, tenant: int) -> dict[State, int]:
         """How many executions stand in each state."""
@@ -313,8 +324,8 @@ class Insights(Protocol):
     async def job_counts(self, tenant: int, now: Instant) -> dict[JobState, int]:
         """How many jobs are in each state; a pause with an end is over by itself."""
 
-    async def ready_by_pool(self) -> list[tuple[str, int, int | None]]:
-        """(pool, ready executions, smallest rank) of pools that have ready work."""
+    async def ready_by_pool(self, tenant: int) -> list[tuple[str, int, int | None]]:
+        """(pool, ready executions, smallest rank) of pools that have ready work of the tenant's."""
 
 
 class Retention(Protocol):
@@ -367,3 +378,4 @@ class Store:
     desk: Desk
     calendars: Calendars
     tenants: Tenants
+    search: Search

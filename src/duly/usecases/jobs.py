@@ -127,8 +127,7 @@ class Jobs:
         """A new version. What is unchanged in its timing keeps its next fire; a paused job stays paused."""
         now = self._clock.now()
         before = await self.show(actor, id)
-        if expected is not None and before.version.version != expected:
-            raise _somebody_was_faster()
+        _demand_version(before, expected)
         return await self.change_spec(
             actor, before, spec_of(shape, now, fallback_name=before.version.spec.name), now, retry=expected is None
         )
@@ -163,7 +162,7 @@ class Jobs:
             await self._transport.announce_due(after.next_fire_at)
         return after
 
-    async def pause(self, actor: Actor, id: JobId, reason: str | None, until: Instant | None = None) -> Job:
+    async def pause(self, actor: Actor, id: JobId, reason: str | None, until: Instant | None = None, expected: int | None = None) -> Job:
         """Nothing starts from now on until it is resumed or, with `until`, until then. Pausing twice the same way changes nothing.
 
         A fire that was due and not dispatched yet is recorded as skipped by who paused it; a one-time job's waits for the end.
@@ -182,17 +181,22 @@ class Jobs:
                 raise Conflict("DULY-E210", "The job has no fire after that time.", field="until", hint=hint)
             return following
 
-        after = await self._set_state(actor, id, JobState.PAUSED, pausing, reason, until)
+        after = await self._set_state(actor, id, JobState.PAUSED, pausing, reason, until, expected)
         if until is not None and after.next_fire_at is not None:
             await self._transport.announce_due(after.next_fire_at)
         return after
 
-    async def resume(self, actor: Actor, id: JobId) -> Job:
+    async def resume(self, actor: Actor, id: JobId, expected: int | None = None) -> Job:
         """Fires again from now on; what lay in the pause is not made up for, except a one-time job's only fire."""
         before = await self.show(actor, id)
         if before.state is JobState.COMPLETED:
+            _demand_version(before, expected)
             return before
-        after = await self._set_state(actor, id, JobState.ACTIVE, lambda job, now: first_fire(job.version.schedule, now), None)
+
+        def resuming(job: Job, now: Instant) -> Instant | None:
+            return first_fire(job.version.schedule, now)
+
+        after = await self._set_state(actor, id, JobState.ACTIVE, resuming, None, expected=expected)
         if after.next_fire_at is not None:
             await self._transport.announce_due(after.next_fire_at)
         return after
@@ -233,12 +237,12 @@ class Jobs:
                 return await self.show(actor, id)
         raise _somebody_was_faster()
 
-    async def cancel(self, actor: Actor, id: JobId) -> Job:
+    async def cancel(self, actor: Actor, id: JobId, expected: int | None = None) -> Job:
         """Cancel the job and its future fires; what runs goes on. Cancelling twice is a no-op.
 
         A fire that was due and not dispatched yet is recorded as skipped by who cancelled it.
         """
-        return await self._set_state(actor, id, JobState.CANCELLED, lambda job, now: None, None)
+        return await self._set_state(actor, id, JobState.CANCELLED, lambda job, now: None, None, expected=expected)
 
     async def _set_state(
         self,
@@ -248,10 +252,12 @@ class Jobs:
         following: Callable[[Job, Instant], Instant | None],
         reason: str | None,
         until: Instant | None = None,
+        expected: int | None = None,
     ) -> Job:
         """Move the job to a state; where its schedule waits is decided against the version that it has then."""
         for _ in range(TRIES):
             before = await self.show(actor, id)
+            _demand_version(before, expected)
             now = self._clock.now()
             if before.standing(now) is state and (state is not JobState.PAUSED or before.paused_until == until):
                 return before
@@ -330,6 +336,12 @@ def _not_a_fire(schedule: Schedule, following: Instant, at: Instant) -> Invalid:
 
 def _somebody_was_faster() -> Conflict:
     return Conflict("DULY-E209", "The job has changed meanwhile.", hint="Read it again and repeat the change.")
+
+
+def _demand_version(job: Job, expected: int | None) -> None:
+    """Raises Conflict unless the job has the version that the caller has read."""
+    if expected is not None and job.version.version != expected:
+        raise _somebody_was_faster()
 
 
 def _refuse_cancelled(job: Job) -> None:

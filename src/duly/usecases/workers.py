@@ -23,7 +23,7 @@ from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import Outcome, State
 from duly.domain.recent import Recent
-from duly.domain.serving import Needs, misfits
+from duly.domain.serving import Needs, check_worker, misfits
 from duly.domain.shards import shard_of
 from duly.ports.clock import Clock, Entropy
 from duly.ports.desk import Ended, Held, Member
@@ -102,6 +102,7 @@ class Workers:
 
     async def register(self, actor: Actor, name: str, about: WorkerAbout, ttl: Micros | None) -> WorkerId:
         """A new worker for the work of the actor's tenant. Raises Forbidden (DULY-E304) when its key does not open the pool."""
+        check_worker(name, about.pool, about.labels, about.handlers)
         _demand_pool(actor, about.pool)
         return await self._store.liveness.register(name, about, self._clock.now(), self.lifetime(ttl), actor.tenant, actor.family or None)
 

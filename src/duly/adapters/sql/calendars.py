@@ -48,11 +48,12 @@ class SqlCalendars:
 
         return await self._engine.run(action)
 
-    async def delete_calendar(self, tenant: int, name: str) -> list[str] | None:
+    async def delete_calendar(self, tenant: int, name: str, expected: int) -> list[str] | None:
         key = {"tenant": tenant, "name": name}
 
         def action() -> Action[list[str] | None]:
-            if not (yield Call("lock_calendar", key)):
+            row = one((yield Call("lock_calendar", key)))
+            if row is None or row["version"] != expected:
                 return None
             users = [job_of(row).version.spec.name for row in (yield Call("jobs_of_calendar", key))]
             if not users:
@@ -95,5 +96,5 @@ def _rewrite_jobs(
     if jobs:
         yield Many("add_version_of", versions)
         yield Many("follow_version", waits)
-        yield Many("adopt_version", [{"job_id": wait["job_id"], "version": wait["version"]} for wait in waits])
+        yield Many("adopt_version", [{"job_id": wait["job_id"], "version": wait["version"], "now": now} for wait in waits])
     return jobs

@@ -13,7 +13,7 @@ from duly.adapters.sql.quotas import admit_jobs
 from duly.adapters.sql.rows import NEVER, calendar_of, encode, job_of, version_of
 from duly.domain.calendars import Calendar
 from duly.domain.errors import Conflict, DulyError
-from duly.domain.ids import JobId
+from duly.domain.ids import JobId, id_floor
 from duly.domain.instants import Instant
 from duly.domain.job import Job, JobSpec, JobVersion, route_labels, schedule_of
 from duly.domain.lifecycle import JobState
@@ -90,10 +90,21 @@ class SqlDefinitions:
             "search": None if wanted.search is None else f"%{_escaped(wanted.search.lower())}%",
             "handler": wanted.handler,
             "pool": wanted.pool,
+            "type": wanted.type,
+            "next_fire_after": wanted.next_fire_after,
+            "next_fire_before": wanted.next_fire_before,
             "quota": wanted.limit,
             "now": wanted.now,
         }
         return [job_of(row) for row in await self._engine.fetch("jobs", params)]
+
+    async def waiting_jobs(self, tenant: int, before: Instant, limit: int) -> list[Job]:
+        params = {"tenant": tenant, "before": before, "quota": limit}
+        return [job_of(row) for row in await self._engine.fetch("waiting_jobs", params)]
+
+    async def changed_jobs(self, tenant: int, since: Instant, limit: int) -> list[Job]:
+        params = {"tenant": tenant, "since": since, "first": id_floor(since), "quota": limit}
+        return [job_of(row) for row in await self._engine.fetch("changed_jobs", params)]
 
     async def new_version(
         self, tenant: int, id: JobId, spec: JobSpec, reschedule: Reschedule | None, expected: int | None, now: Instant
@@ -131,7 +142,7 @@ class SqlDefinitions:
                 )
                 if waits is not None and waits["skip_at"] is not None and not keeps_skip(schedule, waits["skip_at"]):
                     yield Call("set_skip", {"job_id": id, "skip_at": None, "skip_by": None})
-            yield Call("set_version", {"id": id, "version": number, "name": spec.name, "state": state})
+            yield Call("set_version", {"id": id, "version": number, "name": spec.name, "state": state, "now": now})
             yield Call("drop_calendar_uses", {"job_id": id})
             yield from use_calendars([(tenant, id, spec)])
             return True
@@ -167,6 +178,7 @@ class SqlDefinitions:
                     "reason": reason if paused else None,
                     "paused_by": by if paused else None,
                     "paused_until": until if paused else None,
+                    "now": now,
                 },
             )
             if state is JobState.CANCELLED:

@@ -46,7 +46,7 @@ class Enqueued:
     gates: set[UUID] = field(default_factory=set)
 
 
-def advance(move: Advance) -> Action[bool]:
+def advance(move: Advance, now: Instant) -> Action[bool]:
     """Move a schedule on; False when it no longer stands where it was read."""
     ends = move.next_at is None
     params = {
@@ -59,7 +59,7 @@ def advance(move: Advance) -> Action[bool]:
     if not (yield Call("advance_schedule", params)):
         return False
     if ends:
-        yield Call("complete_job", {"id": move.job_id})
+        yield Call("complete_job", {"id": move.job_id, "now": now})
     return True
 
 

@@ -14,6 +14,7 @@ from duly.adapters.sql.insights import SqlInsights
 from duly.adapters.sql.keys import SqlKeys, SqlSessions
 from duly.adapters.sql.letters import SqlLetters
 from duly.adapters.sql.migrate import require_current
+from duly.adapters.sql.search import SqlSearch
 from duly.adapters.sql.sqlite.checkpoints import SqliteCheckpoints
 from duly.adapters.sql.sqlite.dispatch import SqliteIntake, SqliteSchedules
 from duly.adapters.sql.sqlite.sweep import SqliteCancels, SqliteLosses, SqliteRetention
@@ -95,6 +96,7 @@ def store_on(engine: Engine) -> Store:
             desk=SqliteDesk(engine, outcomes),
             calendars=SqlCalendars(engine),
             tenants=SqlTenants(engine),
+            search=SqlSearch(engine),
         )
     from duly.adapters.sql.engine_postgres import PostgresEngine
     from duly.adapters.sql.postgres.checkpoints import PostgresCheckpoints
@@ -126,4 +128,5 @@ def store_on(engine: Engine) -> Store:
         desk=PostgresDesk(engine),
         calendars=SqlCalendars(engine),
         tenants=SqlTenants(engine),
+        search=SqlSearch(engine),
     )
