@@ -37,7 +37,7 @@ SHORTAGES = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, e
 
 
 def shell_handler(*, grace: float = 5.0, environment: Mapping[str, str] | None = None, directory: str | None = None) -> Handler:
-    """Run `target.shell` in `directory` with `environment` and the DULY_ variables of the attempt, and nothing else.
+    """Run `target.shell` in `directory` with `environment`, `target.env`, the DULY_ variables of the attempt, and nothing else.
 
     A command that is asked to stop gets SIGTERM, its whole group, and SIGKILL when it is asked again; one whose task is cancelled
     without a reason gets SIGKILL after `grace` seconds.
@@ -114,7 +114,7 @@ class _Shell:
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=self._environment | attempt_environment(attempt),
+                env=self._environment | attempt.target.env | attempt_environment(attempt),
                 cwd=self._directory,
                 bufsize=0,
                 start_new_session=True,

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from duly.domain.instants import from_datetime, to_rfc3339
+from duly.domain.secrets import Secret
 from duly.wire.backfill import BackfillView
 from duly.wire.bulk import BatchView, BulkView, DeadLettersView, DeadLetterView
 from duly.wire.calendars import CalendarShape, CalendarView, ImportView
@@ -94,7 +95,7 @@ def show_job(job_id: str) -> Call[JobDetailView]:
 def change_job(job_id: str, job: JobShape | Mapping[str, Any], *, version: int | None = None) -> Call[JobView]:
     """Give a job a new version; with `version`, only if that is still the current one."""
     headers = _JSON if version is None else {**_JSON, "If-Match": f'"v{version}"'}
-    return Call(Request("PUT", f"/v1/jobs/{job_id}", msgspec.json.encode(job), headers), JobView)
+    return Call(Request("PUT", f"/v1/jobs/{job_id}", msgspec.json.encode(job, enc_hook=_as_json), headers), JobView)
 
 
 def cancel_job(job_id: str) -> Call[JobView]:
@@ -414,7 +415,7 @@ def _get(path: str, kind: Any) -> Call[Any]:
 
 def _post(path: str, body: Any, idempotency_key: str | None = None) -> Request:
     headers = _JSON if idempotency_key is None else {**_JSON, "Idempotency-Key": idempotency_key}
-    return Request("POST", path, msgspec.json.encode(body), headers)
+    return Request("POST", path, msgspec.json.encode(body, enc_hook=_as_json), headers)
 
 
 def _given(**values: Any) -> dict[str, Any]:
@@ -425,3 +426,10 @@ def _given(**values: Any) -> dict[str, Any]:
 def _with_query(path: str, **values: str | int | None) -> str:
     given = {name: value for name, value in values.items() if value is not None}
     return f"{path}?{urlencode(given)}" if given else path
+
+
+def _as_json(value: Any) -> Any:
+    """A Secret in a payload goes as the server knows it."""
+    if isinstance(value, Secret):
+        return value.to_json()
+    raise TypeError(f"{type(value).__name__} is not JSON")

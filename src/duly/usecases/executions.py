@@ -14,6 +14,7 @@ from duly.domain.instants import Instant, Micros
 from duly.domain.job import HEAD_STARTS, Job, Priority
 from duly.domain.lifecycle import JobState, State, Trigger, is_final
 from duly.domain.limits import gates_of, unique_key
+from duly.domain.secrets import check_json
 from duly.domain.shards import shard_of
 from duly.ports.clock import Clock, Entropy
 from duly.ports.store import Cancels, ExecutionFilter, Idempotency, Insights, Intake
@@ -37,10 +38,19 @@ class Wanted:
 
 
 class Executions:
-    """The use cases on executions."""
+    """The use cases on executions. `sealed`: the store encrypts payloads, so they may have secret values in them."""
 
     def __init__(
-        self, jobs: Jobs, intake: Intake, cancels: Cancels, insights: Insights, clock: Clock, entropy: Entropy, transport: Transport
+        self,
+        jobs: Jobs,
+        intake: Intake,
+        cancels: Cancels,
+        insights: Insights,
+        clock: Clock,
+        entropy: Entropy,
+        transport: Transport,
+        *,
+        sealed: bool = False,
     ) -> None:
         self._jobs = jobs
         self._intake = intake
@@ -49,6 +59,7 @@ class Executions:
         self._clock = clock
         self._entropy = entropy
         self._transport = transport
+        self._sealed = sealed
         self._enqueues: Coalescer[Sequence[NewExecution], dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=len)
 
     async def enqueue(
@@ -67,6 +78,7 @@ class Executions:
     async def submit(self, new: Sequence[NewExecution], idempotency: Idempotency | None = None) -> list[NewExecution]:
         """Write headers that were made before. What stands for another, because of its key, has that one's id in the answer."""
         now = self._clock.now()
+        self._check(new)
         if idempotency is None:
             instead = await self._enqueues.add(new)
             made = [item._replace(id=instead[item.id], is_duplicate=True) if item.id in instead else item for item in new]
@@ -97,7 +109,18 @@ class Executions:
     async def replay_of(self, actor: Actor, id: ExecutionId, payload: str | None) -> NewExecution:
         """The same execution, not written yet: for those who write more in the same transaction."""
         job, wanted = await self._replayed(actor, id, payload)
-        return headers(job, [wanted], self._clock.now(), self._entropy)[0]
+        new = headers(job, [wanted], self._clock.now(), self._entropy)
+        self._check(new)
+        return new[0]
+
+    def _check(self, new: Sequence[NewExecution]) -> None:
+        for item in new:
+            self.check_payload(item.payload)
+
+    def check_payload(self, payload: str | None) -> None:
+        """Refuse one whose secrets are malformed (DULY-E141), would be stored in clear (DULY-E142) or cannot be read (DULY-E143)."""
+        if payload is not None:
+            check_json(payload, "payload", values=self._sealed)
 
     async def _replayed(self, actor: Actor, id: ExecutionId, payload: str | None) -> tuple[Job, Wanted]:
         past = await self.show(actor, id)
