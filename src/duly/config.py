@@ -87,6 +87,21 @@ def _payload_keys(value: str) -> tuple[tuple[str, bytes], ...]:
     return tuple(found.items())
 
 
+LIMITS = ("cpu", "memory", "files", "processes", "size")
+_SIZES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def _limits(value: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for word in _words(value):
+        name, _, text = word.partition("=")
+        digits = text[:-1] if text[-1:].upper() in _SIZES else text
+        if name not in LIMITS or not digits.isascii() or not digits.isdigit() or not 0 < int(digits) < 1 << 40:
+            raise ValueError(f"expected {', '.join(LIMITS)}, each with a number such as memory=512M")
+        found[name] = int(digits) * _SIZES.get(text[-1:].upper(), 1)
+    return found
+
+
 def _level(value: str) -> str:
     if value.lower() not in ("debug", "info", "warning", "error"):
         raise ValueError("expected debug, info, warning or error")
@@ -128,6 +143,13 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("DULY_GRACE", "20s", parse_duration, "How long running handlers may take to end at a stop before they are given back."),
     Setting("DULY_RETENTION", "30d", parse_duration, "How long finished executions are kept."),
     Setting("DULY_SHELL_POOLS", "", _words, "Pools whose workers run shell jobs. Empty: none does."),
+    Setting("DULY_SHELL_DIR", "", _text, "The directory in which shell jobs run. Empty: that of the worker."),
+    Setting(
+        "DULY_SHELL_LIMITS",
+        "",
+        _limits,
+        "What a command of a shell job may use, on Linux: cpu=SECONDS, memory=512M, files=256, processes=64, size=1G (of a file).",
+    ),
     Setting(
         "DULY_WEBHOOK_ALLOW",
         "",
@@ -174,6 +196,8 @@ class Settings:
     grace: Micros
     retention: Micros
     shell_pools: tuple[str, ...]
+    shell_dir: str | None
+    shell_limits: Mapping[str, int]
     webhook_allow: tuple[str, ...]
     webhook_http: bool
     webhook_secret: str | None = field(repr=False)
@@ -226,6 +250,8 @@ def load(environment: Mapping[str, str] | None = None, **flags: Any) -> Settings
         grace=fields["grace"],
         retention=fields["retention"],
         shell_pools=fields["shell_pools"],
+        shell_dir=fields["shell_dir"] or None,
+        shell_limits=fields["shell_limits"],
         webhook_allow=fields["webhook_allow"],
         webhook_http=fields["webhook_http"],
         webhook_secret=fields["webhook_secret"] or None,

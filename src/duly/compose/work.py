@@ -130,7 +130,7 @@ def build_registry(
         )
     )
     if settings.pool in settings.shell_pools:
-        registry.add(shell_handler(environment=settings.environment))
+        registry.add(shell_handler(environment=settings.environment, directory=settings.shell_dir, limits=settings.shell_limits))
     if app is not None:
         processes = None if app_reference is None else ProcessPool(app_reference, size=settings.children)
         for handler in python_handlers(app.calls(), threads=settings.slots, processes=processes, transactions=transactions):

@@ -122,6 +122,11 @@ def is_marked(text: str) -> bool:
     return '"$se' in text or "\\u0024" in text
 
 
+def is_sealed(text: str | None) -> bool:
+    """Whether a payload's text is an envelope. Ours begin so, and nobody else may send one."""
+    return text is not None and SEALED in text[:12]
+
+
 def has_marks(value: Any) -> bool:
     """Whether decoded JSON names a secret somewhere, or is sealed."""
     if isinstance(value, dict):

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from duly.domain.secrets import SEALED
+from duly.domain.secrets import SEALED, is_sealed
 
 NONCE = 12
 VERSION = 1
@@ -60,7 +60,7 @@ class Cipher:
 
     def open_text(self, text: str | None, tenant: int, ids: dict[str, UUID]) -> str | None:
         """The same for a payload that may be sealed or not; one that cannot be opened stays as it is."""
-        if text is None or not is_envelope(text):
+        if text is None or not is_sealed(text):
             return text
         opened = self.open(loads(text), tenant, ids)
         return text if opened is None else opened
@@ -71,11 +71,6 @@ class Cipher:
 
     def _row_key(self, key: str, tenant: int, kind: str, id: UUID) -> bytes:
         return hmac.digest(self._tenant_key(key, tenant), kind.encode() + b"\0" + id.bytes, "sha256")
-
-
-def is_envelope(text: str) -> bool:
-    """Whether a payload's text is sealed. Ours begin so, and nobody else may send one."""
-    return SEALED in text[:12]
 
 
 def _place(tenant: int, kind: str, id: UUID) -> bytes:
