@@ -11,12 +11,13 @@ from duly.domain.ids import JobId, execution_text, job_text
 from duly.domain.instants import SECOND, Instant
 from duly.domain.lifecycle import Trigger
 from duly.http.limits import LARGEST_BATCH
+from duly.http.problems import SECRET_PROBLEMS
 from duly.http.routing import Call, Reply, route
 from duly.usecases.executions import Wanted
 from duly.wire.executions import EnqueueBatchShape, EnqueuedView, EnqueueShape, RunShape, StateName
 from duly.wire.shapes import Page, json_text, moment, shown
 
-PROBLEMS = ("DULY-E105", "DULY-E117", "DULY-E204", "DULY-E207", "DULY-E210")
+PROBLEMS = ("DULY-E105", "DULY-E117", "DULY-E204", "DULY-E207", "DULY-E210", *SECRET_PROBLEMS)
 LOCATION = {"Location": "Where the execution is."}
 
 
@@ -66,7 +67,7 @@ async def enqueue_executions(call: Call, job_id: JobId, body: EnqueueBatchShape)
     role=Role.OPERATOR,
     status=201,
     answer=EnqueuedView,
-    problems=("DULY-E117", "DULY-E204", "DULY-E207", "DULY-E210"),
+    problems=("DULY-E117", "DULY-E204", "DULY-E207", "DULY-E210", *SECRET_PROBLEMS),
     body_optional=True,
     idempotent=True,
     response_headers=LOCATION,

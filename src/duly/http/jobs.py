@@ -13,6 +13,7 @@ from duly.domain.lifecycle import JobState
 from duly.http.cursors import Cursor, Limit, from_cursor, paged, to_cursor
 from duly.http.etags import IF_MATCH, etag, expected_version
 from duly.http.limits import LARGEST_BATCH
+from duly.http.problems import SECRET_PROBLEMS
 from duly.http.routing import Call, Reply, route
 from duly.ports.store import ExecutionFilter, JobFilter
 from duly.usecases.jobs import next_fires
@@ -59,7 +60,7 @@ class JobQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=True)
     role=Role.ADMIN,
     status=201,
     answer=JobView,
-    problems=(*SCHEDULE_PROBLEMS, "DULY-E207", "DULY-E208"),
+    problems=(*SCHEDULE_PROBLEMS, *SECRET_PROBLEMS, "DULY-E207", "DULY-E208"),
     idempotent=True,
     response_headers={"Location": "Where the job is.", "ETag": "The job's version, for If-Match."},
     examples=JOB_EXAMPLES,
@@ -76,7 +77,7 @@ async def create_job(call: Call, body: JobShape) -> Reply:
     role=Role.ADMIN,
     status=201,
     answer=Page[JobView],
-    problems=(*SCHEDULE_PROBLEMS, "DULY-E207", "DULY-E208"),
+    problems=(*SCHEDULE_PROBLEMS, *SECRET_PROBLEMS, "DULY-E207", "DULY-E208"),
     limit=LARGEST_BATCH,
     idempotent=True,
     examples={
@@ -134,7 +135,7 @@ async def show_job(call: Call, job_id: JobId) -> Reply:
     "/v1/jobs/{jobId}",
     role=Role.ADMIN,
     answer=JobView,
-    problems=(*SCHEDULE_PROBLEMS, "DULY-E204", "DULY-E208", "DULY-E210"),
+    problems=(*SCHEDULE_PROBLEMS, *SECRET_PROBLEMS, "DULY-E204", "DULY-E208", "DULY-E210"),
     request_headers=IF_MATCH,
     response_headers={"ETag": "The job's new version, for If-Match."},
     examples=JOB_EXAMPLES,

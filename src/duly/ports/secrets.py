@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from duly.domain.secrets import Reference
@@ -13,3 +14,6 @@ class Secrets(Protocol):
     async def read(self, reference: Reference) -> str:
         """The value, as it is now. Raises Failure that names the reference and never the value: not to be retried when the
         worker may not read it or it is not there, to be retried when reading broke."""
+
+    def hide(self, values: Iterable[str]) -> None:
+        """These are secrets too: they came with a payload. No log of this process shows them from now on."""

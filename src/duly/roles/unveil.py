@@ -37,6 +37,9 @@ class NoSecrets:
     async def read(self, reference: object) -> str:
         raise Failure(f"The secret {reference} cannot be read: this worker has none.", type="SecretNotResolved", retry=False)
 
+    def hide(self, values: object) -> None:
+        """There is no log to hide them in."""
+
 
 async def unveil(attempt: Attempt, defaults: Mapping[str, str], secrets: Secrets) -> None:
     """Resolve what the attempt names, and what its handler takes by default. Raises Failure that names the reference and never a value."""
@@ -57,9 +60,10 @@ async def unveil(attempt: Attempt, defaults: Mapping[str, str], secrets: Secrets
     except Invalid as error:
         # What came in through SQL was not looked at before.
         raise Failure(str(error), type="SecretNotResolved", retry=False) from None
-    hidden = [*found.values(), *(value if isinstance(value, str) else dumps(value) for value in values_in(payload))]
-    if hidden:
-        attempt.extras.veil = Veil(hidden)
+    came = [value if isinstance(value, str) else dumps(value) for value in values_in(payload)]
+    if found or came:
+        secrets.hide(came)
+        attempt.extras.veil = Veil([*found.values(), *came])
     if marked:
         attempt.payload = filled(payload, found.__getitem__)
     if any(map(references_in, texts)) or wanted_by(body):

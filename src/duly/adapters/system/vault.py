@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -37,8 +37,11 @@ class Vault:
                 _refuse(reference, "this worker has no directory of secrets: the operator names one in DULY_SECRETS_DIR")
             # A file may lie on a disk that is far away. Read every time, so that a new value counts at once.
             value = await asyncio.to_thread(_file_text, reference, self._directory)
-        self._veil.learn([value])
+        self.hide([value])
         return value
+
+    def hide(self, values: Iterable[str]) -> None:
+        self._veil.learn(values)
 
 
 def _file_text(reference: Reference, directory: str) -> str:
