@@ -300,6 +300,12 @@ def origins(environment: Mapping[str, str] | None = None) -> list[tuple[Setting,
     return found
 
 
+def is_set(name: str, environment: Mapping[str, str] | None = None) -> bool:
+    """Whether a setting that may come from a file is given and not empty."""
+    source = os.environ if environment is None else environment
+    return bool(source.get(name, "").strip() or source.get(f"{name}_FILE"))
+
+
 def wants_colour(environment: Mapping[str, str] | None = None) -> bool:
     """Whether the command line may use colours on a terminal: NO_COLOR and TERM=dumb say no."""
     source = os.environ if environment is None else environment

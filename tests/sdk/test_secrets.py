@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -111,3 +112,16 @@ def test_a_value_is_not_stored_in_clear(tmp_path: Any) -> None:
     assert run.startswith("run_")
     assert b"hunter2" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert str(Secret("x")) == MASK
+
+
+def test_a_transaction_of_yours_stores_nothing_in_clear(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DULY_PAYLOAD_KEYS", "k:" + base64.b64encode(bytes(32)).decode())
+    app = App("shop")
+
+    @app.job
+    def work(token: str) -> None: ...
+
+    with pytest.raises(Invalid) as refused:
+        work.using(object())
+
+    assert refused.value.code == "DULY-E144"

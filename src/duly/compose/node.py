@@ -122,6 +122,10 @@ def connection(node: Node) -> sdk.Connection:
 class App(sdk.App):
     """Jobs declared in code, on the store that `store` or DULY_STORE names: a SQLite file by default."""
 
+    def __init__(self, name: str, *, store: str | None = None) -> None:
+        super().__init__(name, store=store)
+        self.is_sealed = config.is_set("DULY_PAYLOAD_KEYS")
+
     async def connect(self) -> sdk.Connection:
         """Open the store. One that is made here, by a client, has nobody behind it yet: that is said."""
         settings = config.load(store=self.store)

@@ -123,6 +123,12 @@ _ALL = (
         "The payload cannot be read",
         "It is encrypted with a key that this process does not have. Put that key into DULY_PAYLOAD_KEYS again, after the one that writes.",
     ),
+    Code(
+        "DULY-E144",
+        422,
+        "SQL cannot encrypt",
+        "With DULY_PAYLOAD_KEYS a payload is encrypted by the application. Enqueue without a transaction of yours.",
+    ),
     Code("DULY-E201", 404, "No such route", "See /v1/openapi.json for what there is."),
     Code("DULY-E202", 405, "Method not allowed", "The Allow header names the methods of this route."),
     Code("DULY-E204", 404, "No such job", "It does not exist in this key's tenant. `duly job list` shows those that do."),

@@ -64,7 +64,7 @@ class Task(Generic[P, R]):
 
     def using(self, connection: Any) -> Using:
         """The same in a transaction of yours: `await send_mail.using(connection).enqueue(user_id=7)`. See Using."""
-        return Using(self.name, self.arguments, connection)
+        return Using(self.name, self.arguments, connection, sealed=self._app.is_sealed)
 
     def call(self) -> PythonCall:
         """How a worker runs it."""

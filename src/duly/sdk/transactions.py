@@ -54,7 +54,13 @@ class Using:
 
     __slots__ = ("_arguments", "_job", "_line")
 
-    def __init__(self, job: str, arguments: Arguments | BatchArguments, connection: Any) -> None:
+    def __init__(self, job: str, arguments: Arguments | BatchArguments, connection: Any, *, sealed: bool = False) -> None:
+        if sealed:
+            raise Invalid(
+                "DULY-E144",
+                "Payloads are encrypted, and SQL cannot do that: this one would be stored in clear.",
+                hint="Enqueue without a transaction, or unset DULY_PAYLOAD_KEYS here.",
+            )
         self._job = job
         self._arguments = arguments
         self._line = line_to(connection)
