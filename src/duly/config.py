@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from duly.domain.durations import parse_duration
 from duly.domain.errors import DulyError, Invalid
@@ -280,10 +280,11 @@ def _secret_texts(fields: Mapping[str, Any]) -> list[str]:
     found = [fields[name] for name in ("admin_key", "key", "webhook_secret") if fields[name]]
     found += [b64encode(key).decode() for _, key in fields["payload_keys"]]
     try:
-        password = urlsplit(fields["store"]).password
+        address = urlsplit(fields["store"])
+        passwords = [address.password, *parse_qs(address.query).get("password", ())]
     except ValueError:
-        password = None
-    return [*found, *({password, unquote(password)} if password else ())]
+        passwords = []
+    return [*found, *(form for password in passwords if password for form in {password, unquote(password)})]
 
 
 def origins(environment: Mapping[str, str] | None = None) -> list[tuple[Setting, str, str]]:

@@ -115,6 +115,8 @@ def test_a_veil_that_learns_forgets_the_oldest() -> None:
         ("password=hunter2, retry", f"password={MASK}, retry"),
         ('{"client_secret": "abc", "n": 1}', f'{{"client_secret": "{MASK}", "n": 1}}'),
         ("api_key=abc", f"api_key={MASK}"),
+        ("{'password': 'two words', 'n': 1}", f"{{'password': '{MASK}', 'n': 1}}"),
+        ("postgresql://h/db?password=abc&sslmode=require", f"postgresql://h/db?password={MASK}&sslmode=require"),
     ],
 )  # fmt: skip
 def test_credentials_are_found_in_their_usual_places(text: str, shown: str) -> None:

@@ -22,43 +22,39 @@ SHORTEST_LINE = 8
 # What a veil that learns keeps in mind, newest last.
 MOST_VALUES = 1_000
 
-_NAMES = r"(?:[\w-]*(?:token|secret|passw(?:or)?d|passphrase|signature|credential|api[_-]?key|access[_-]?key|private[_-]?key))"
-_CREDENTIALS = re.compile(
+_WORDS = r"(?:token|secret|passw(?:or)?d|passphrase|signature|credential|api[_-]?key|access[_-]?key|private[_-]?key)"
+_SIGNS = ("token", "secret", "pass", "signature", "credential", "key")
+# Where credentials usually stand, with what is in every text that has one there: most texts are done after that look.
+_PLACES: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
     # A key of Duly has digits in it; the names of its functions have none.
-    r"(?P<key>(?-i:duly_))(?=[A-Za-z_-]*[0-9])[0-9A-Za-z_-]{16,}"
-    # Authorization: Bearer …, 'authorization': 'Basic …', Cookie: a=b; c=d
-    r"""|(?P<header>\b(?:proxy-)?authorization["']?\s*[:=]\s*["']?)(?:(?P<scheme>basic|bearer|digest|token)\s+)?[^\s"',;]+"""
-    r"""|(?P<cookie>\b(?:set-)?cookie["']?\s*[:=]\s*["']?)[^\r\n"']+"""
-    r"|(?P<user>://[^\s:/?#@\"']*):[^\s/?#@\"']+(?=@)"
-    rf"""|(?P<parameter>(?:[?&](?:{_NAMES}|pwd|sig|key)|(?<![\w-]){_NAMES})=)[^\s&#"'<>;,)}}\]]+"""
-    rf"""|(?P<field>["']{_NAMES}["']\s*:\s*["'])[^"']+""",
-    re.IGNORECASE,
+    (("duly_",), re.compile(r"(duly_)(?=[A-Za-z_-]*[0-9])[0-9A-Za-z_-]{16,}"), rf"\1{MASK}"),
+    # Authorization: Bearer …, 'authorization': 'Basic …'
+    (
+        ("authorization",),
+        re.compile(r"""(authorization["']?\s*[:=]\s*["']?(?:(?:basic|bearer|digest|token)\s+)?)[^\s"',;]+""", re.IGNORECASE),
+        rf"\1{MASK}",
+    ),
+    (("cookie",), re.compile(r"""(cookie["']?\s*[:=]\s*["']?)[^\r\n"']+""", re.IGNORECASE), rf"\1{MASK}"),
+    (("@",), re.compile(r"""(://[^\s:/?#@"']*):[^\s/?#@"']+(?=@)"""), rf"\1:{MASK}"),
+    # token=…, ?access_token=…, "client_secret": "…"
+    (_SIGNS, re.compile(rf"""({_WORDS}=)[^\s&#"'<>;,)}}\]]+""", re.IGNORECASE), rf"\1{MASK}"),
+    (_SIGNS, re.compile(rf"""({_WORDS}["']\s*:\s*["'])[^"']+""", re.IGNORECASE), rf"\1{MASK}"),
+    (("key=", "sig=", "pwd="), re.compile(r"""([?&](?:key|sig|pwd)=)[^\s&#"'<>]+""", re.IGNORECASE), rf"\1{MASK}"),
 )
-# One of these is in every text that the expression could match: most lines are done after this.
-_SIGNS = ("duly_", "authorization", "cookie", "://", "token", "secret", "pass", "signature", "credential", "key", "pwd", "sig=")
 
 
 def without_credentials(text: str) -> str:
     """The text with what stands in the usual places of credentials masked."""
     lower = text.lower()
-    for sign in _SIGNS:
-        if sign in lower:
-            return _CREDENTIALS.sub(_without, text)
+    for signs, place, kept in _PLACES:
+        for sign in signs:
+            if sign in lower:
+                text = place.sub(kept, text)
+                break
     return text
 
 
-def _without(found: re.Match[str]) -> str:
-    groups = found.groupdict()
-    if groups["header"] is not None:
-        scheme = groups["scheme"]
-        return f"{groups['header']}{scheme + ' ' if scheme else ''}{MASK}"
-    if groups["user"] is not None:
-        return f"{groups['user']}:{MASK}"
-    kept = next(groups[name] for name in ("key", "cookie", "parameter", "field") if groups[name] is not None)
-    return f"{kept}{MASK}"
-
-
-_SECRET_NAME = re.compile(rf"(?:{_NAMES}|pwd|authorization|(?:set-)?cookie)\Z", re.IGNORECASE)
+_SECRET_NAME = re.compile(rf"(?:[\w-]*{_WORDS}|pwd|(?:proxy-)?authorization|(?:set-)?cookie)\Z", re.IGNORECASE)
 
 
 def without_named(fields: dict[str, Any]) -> dict[str, Any]:
