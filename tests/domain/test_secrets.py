@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from json import dumps, loads
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -169,3 +170,15 @@ def test_a_variable_has_a_name_of_its_own(env: dict[str, str]) -> None:
 def test_variables_go_with_commands_only() -> None:
     with pytest.raises(Invalid, match="shell"):
         check_spec(spec(handler="work", env={"A": "b"}))
+
+
+def test_a_deep_payload_harms_nobody() -> None:
+    deep: Any = {"$secret": {"value": "hunter2"}}
+    for _ in range(400):
+        deep = [deep]
+    text = dumps(deep)
+
+    assert has_marks(deep)
+    assert masked_json(text) == dumps(MASK)
+    with pytest.raises(Invalid, match="levels deep"):
+        check_json(text, "payload", values=True)

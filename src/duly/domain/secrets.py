@@ -25,6 +25,7 @@ MASK = "••••••"
 MARK = "$secret"
 SEALED = "$sealed"
 LONGEST_NAME = 200
+DEEPEST = 100
 
 T = TypeVar("T")
 _NAMES = {
@@ -129,9 +130,16 @@ def is_sealed(text: str | None) -> bool:
 
 def has_marks(value: Any) -> bool:
     """Whether decoded JSON names a secret somewhere, or is sealed."""
-    if isinstance(value, dict):
-        return MARK in value or SEALED in value or any(map(has_marks, value.values()))
-    return isinstance(value, list) and any(map(has_marks, value))
+    left = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, dict):
+            if MARK in item or SEALED in item:
+                return True
+            left.extend(item.values())
+        elif isinstance(item, list):
+            left.extend(item)
+    return False
 
 
 def check_json(text: str, field: str, *, values: bool) -> None:
@@ -202,8 +210,12 @@ def masked_json(text: str | None) -> str | None:
     """JSON as it may be shown: references as they are, values masked."""
     if text is None or not is_marked(text):
         return text
-    decoded = loads(text)
-    return dumps(_masked(decoded), ensure_ascii=False) if values_in(decoded) else text
+    try:
+        decoded = loads(text)
+        return dumps(_masked(decoded), ensure_ascii=False) if values_in(decoded) else text
+    except (Invalid, RecursionError):
+        # Nobody knows what is in it.
+        return dumps(MASK)
 
 
 def _masked(value: Any) -> Any:
@@ -218,12 +230,13 @@ def _is_value(marked: dict[str, Any]) -> bool:
 
 
 def _marked_objects(value: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(value, dict):
-        if MARK in value:
-            yield value
-        else:
-            for item in value.values():
-                yield from _marked_objects(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _marked_objects(item)
+    """Without recursion: what came in through SQL may be as deep as it likes. Raises Invalid (DULY-E141) when it is too deep."""
+    left = [(value, 0)]
+    while left:
+        item, depth = left.pop()
+        if depth > DEEPEST:
+            raise Invalid("DULY-E141", f"is nested more than {DEEPEST} levels deep, so it can have no secrets.", field="payload")
+        if isinstance(item, dict) and MARK in item:
+            yield item
+        elif isinstance(item, dict | list):
+            left.extend((inner, depth + 1) for inner in (item.values() if isinstance(item, dict) else item))
