@@ -14,6 +14,7 @@ SQL = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|TRUNCATE|
 
 # Statements that are put together, each with the reason why nobody else's text can be in them.
 BUILT_SQL = {
+    "src/duly/adapters/sql/engine_postgres.py": "the wall: a role of our own, and the number of a tenant",
     "src/duly/adapters/sql/engine_sqlite.py": "a number of our own",
     "src/duly/adapters/sql/migrate.py": "names of our own tables and schema",
     "src/duly/verify/postgres.py": "databases of the servers that a test starts, by names of its own",

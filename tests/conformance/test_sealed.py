@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+import inspect
 import json
 import os
-from typing import Any
+import re
+from dataclasses import fields
+from typing import Any, get_type_hints
 from uuid import UUID
 
 import pytest
@@ -243,3 +246,23 @@ def test_keys_come_in_order_and_are_shown_nowhere() -> None:
     assert [name for name, _ in settings.payload_keys] == ["b", "a"]
     assert first not in repr(settings)
     assert settings.veil.over(f"x {first}") != f"x {first}"
+
+
+# What has a payload in it; and those who are shown one and have no use for it.
+CARRIERS = re.compile(r"\b(NewExecution|NewJob|JobSpec|Job|JobVersion|Execution|Candidate|Claimed|Batch)\b")
+IDLE = {("losses", "lose")}
+
+
+def test_no_way_of_a_payload_is_left_open(world: World) -> None:
+    """A port that gets a new method for payloads needs it sealed, too."""
+    shut = sealed_store(world.store, [OLD])
+    open_ways = [
+        (port.name, name)
+        for port in fields(Store)
+        for name, method in inspect.getmembers(get_type_hints(Store)[port.name], inspect.isfunction)
+        if not name.startswith("_")
+        and any(CARRIERS.search(str(hint)) for hint in method.__annotations__.values())
+        and name not in vars(type(getattr(shut, port.name)))
+    ]
+
+    assert set(open_ways) - IDLE == set()

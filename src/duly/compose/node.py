@@ -26,6 +26,7 @@ from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
 from duly.usecases.overdue import Overdue
+from duly.usecases.quotas import Directory
 
 log = logging.getLogger("duly")
 
@@ -39,6 +40,7 @@ class Node:
     store: Store
     clock: SystemClock
     transport: Transport
+    quotas: Directory
     jobs: Jobs
     executions: Executions
     fleet: Fleet
@@ -67,14 +69,17 @@ async def open_node(settings: config.Settings, *, migrate: bool = True) -> Node:
         await store.health.close()
         raise
     transport, is_sealed = _transport(engine), bool(settings.payload_keys)
-    jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, transport), clock, system_entropy, transport, sealed=is_sealed)
-    executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, system_entropy, transport, sealed=is_sealed)
+    quotas = Directory(store.tenants, clock)
+    overdue = Overdue(store.schedules, store.leases, quotas, transport)
+    jobs = Jobs(store.definitions, overdue, quotas, clock, system_entropy, transport, sealed=is_sealed)
+    executions = Executions(jobs, store.intake, store.cancels, store.insights, quotas, clock, system_entropy, transport, sealed=is_sealed)
     return Node(
         settings,
         engine,
         store,
         clock,
         transport,
+        quotas,
         jobs,
         executions,
         Fleet(store.insights, clock),

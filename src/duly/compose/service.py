@@ -28,6 +28,7 @@ from duly.usecases.access import Access, Keyring
 from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.dead_letters import DeadLetters
+from duly.usecases.tenants import Tenants
 from duly.usecases.why import Why
 from duly.usecases.workers import Workers
 
@@ -65,7 +66,7 @@ class Service:
             if "sweeper" in self.roles:
                 tasks.append(asyncio.create_task(loop.run(Sweeper(node.store.losses, SweeperSettings()), node.clock, stop, system_entropy)))
             if "pruner" in self.roles:
-                pruner = Pruner(node.store.retention, PrunerSettings(keep=node.settings.retention))
+                pruner = Pruner(node.store.retention, node.store.tenants, PrunerSettings(keep=node.settings.retention))
                 tasks.append(asyncio.create_task(loop.run(pruner, node.clock, stop, system_entropy)))
             if "worker" in self.roles:
                 tasks.append(asyncio.create_task(self._work(stop)))
@@ -84,6 +85,7 @@ class Service:
         from duly.http.services import Services
 
         node = self.node
+        keyring = Keyring(node.store.keys, node.clock, system_entropy)
         services = Services(
             jobs=node.jobs,
             executions=node.executions,
@@ -93,11 +95,12 @@ class Service:
             bulk=Bulk(node.store.letters, node.jobs, node.executions, node.store.cancels, node.clock, system_entropy, node.transport),
             backfills=Backfills(node.jobs, node.executions, node.store.letters, node.clock, system_entropy),
             access=Access(node.store.keys, node.clock),
-            keyring=Keyring(node.store.keys, node.clock, system_entropy),
+            keyring=keyring,
             workers=Workers(node.store, node.clock, system_entropy, node.transport, node.settings.worker_ttl),
             clock=node.clock,
             ready=node.store.health.ping,
             calendars=node.calendars,
+            tenants=Tenants(node.store.tenants, keyring, node.quotas, node.clock, node.transport),
         )
         server = ApiServer(create_api(services), host=node.settings.host, port=node.settings.port)
         ended = asyncio.Event()
@@ -130,7 +133,14 @@ class Service:
         ownership = Ownership(name, node.store.leases, node.clock, OwnershipSettings())
         hot_index = MemoryHotIndex()
         dispatcher = Dispatcher(
-            ownership, node.store.schedules, node.store.definitions, hot_index, node.transport, node.clock, DispatcherSettings()
+            ownership,
+            node.store.schedules,
+            node.store.definitions,
+            node.quotas,
+            hot_index,
+            node.transport,
+            node.clock,
+            DispatcherSettings(),
         )
         hydrator = Hydrator(ownership, node.store.schedules, hot_index, node.transport, HydratorSettings())
 
@@ -150,7 +160,7 @@ class Service:
         transactions = open_transactions(node.engine)
         work = Work(node.settings, self.app, self.app_reference, self.may_restart, transactions)
         try:
-            self.wants_restart = await work.run(node.store, node.transport, node.clock, liveness_opener(node), stop)
+            self.wants_restart = await work.run(work.registry(), node.store, node.transport, node.clock, liveness_opener(node), stop)
         finally:
             await transactions.close()
 

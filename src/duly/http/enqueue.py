@@ -17,7 +17,9 @@ from duly.usecases.executions import Wanted
 from duly.wire.executions import EnqueueBatchShape, EnqueuedView, EnqueueShape, RunShape, StateName
 from duly.wire.shapes import Page, json_text, moment, shown
 
-PROBLEMS = ("DULY-E105", "DULY-E117", "DULY-E204", "DULY-E207", "DULY-E210", *SECRET_PROBLEMS)
+# What a tenant's quotas refuse.
+QUOTAS = ("DULY-E402", "DULY-E403", "DULY-E404")
+PROBLEMS = ("DULY-E105", "DULY-E117", "DULY-E204", "DULY-E207", "DULY-E210", *QUOTAS, *SECRET_PROBLEMS)
 LOCATION = {"Location": "Where the execution is."}
 
 
@@ -67,7 +69,7 @@ async def enqueue_executions(call: Call, job_id: JobId, body: EnqueueBatchShape)
     role=Role.OPERATOR,
     status=201,
     answer=EnqueuedView,
-    problems=("DULY-E117", "DULY-E204", "DULY-E207", "DULY-E210", *SECRET_PROBLEMS),
+    problems=("DULY-E117", "DULY-E204", "DULY-E207", "DULY-E210", *QUOTAS, *SECRET_PROBLEMS),
     body_optional=True,
     idempotent=True,
     response_headers=LOCATION,

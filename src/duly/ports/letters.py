@@ -77,6 +77,9 @@ class Letters(Protocol):
     async def change_batch(self, id: UUID, total: int, about: dict[str, Any]) -> None:
         """Record how far it has come."""
 
+    async def drop_batch(self, id: UUID) -> None:
+        """Forget a bulk action of which nothing was done."""
+
     async def batch(self, tenant: int, id: UUID) -> Batch | None:
         """A bulk action; None when the tenant has no such one."""
 

@@ -14,7 +14,7 @@ from uuid import UUID
 from duly.domain.access import Actor
 from duly.domain.backfill import BackfillPlan, Rerun, plan_backfill, targets_between
 from duly.domain.bulk import Match
-from duly.domain.errors import Conflict, Invalid
+from duly.domain.errors import Conflict, Invalid, TooMany
 from duly.domain.ids import ExecutionId, JobId, fire_id, new_id
 from duly.domain.instants import Instant, to_rfc3339
 from duly.domain.job import Job, Priority
@@ -23,7 +23,7 @@ from duly.domain.limits import batch_gate
 from duly.domain.spacing import spaced
 from duly.ports.clock import Clock, Entropy
 from duly.ports.letters import Batch, Letters
-from duly.usecases.executions import Executions, Wanted, headers
+from duly.usecases.executions import Executions, Wanted
 from duly.usecases.jobs import Jobs
 
 KIND = "backfill"
@@ -79,7 +79,12 @@ class Backfills:
         about: dict[str, Any] = {"from": to_rfc3339(ask.first), "to": to_rfc3339(ask.last), "rerun": ask.rerun.value}
         about |= {"maxConcurrent": ask.max_concurrent} | ({"ratePerSec": ask.rate} if ask.rate else {})
         await self._letters.add_batch(Batch(batch, actor.tenant, KIND, now, actor.key_id, len(plan.run), about, job_id))
-        await self._enqueue(job, ask, batch, plan.run, now)
+        try:
+            await self._enqueue(job, ask, batch, plan.run, now)
+        except TooMany:
+            # Refused as a whole.
+            await self._letters.drop_batch(batch)
+            raise
         return BackfillReport(batch, plan)
 
     async def _stands(self, actor: Actor, job_id: JobId, targets: list[Instant]) -> dict[Instant, list[State]]:
@@ -103,6 +108,8 @@ class Backfills:
             Wanted(payload=ask.payload, run_at=due_at, priority=ask.priority, trigger=Trigger.BACKFILL, scheduled_at=at, batch=batch)
             for at, due_at in zip(targets, spaced(len(targets), now, ask.rate), strict=True)
         ]
-        made = headers(job, wanted, now, self._entropy)
-        for first in range(0, len(made), PAGE):
-            await self._executions.submit([item._replace(gates=(gate, *item.gates)) for item in made[first : first + PAGE]])
+        made = [item._replace(gates=(gate, *item.gates)) for item in await self._executions.headers(job, wanted)]
+        # What a quota may refuse goes in whole or not at all.
+        page = len(made) if made[0].within_quota else PAGE
+        for first in range(0, len(made), page):
+            await self._executions.submit(made[first : first + page])

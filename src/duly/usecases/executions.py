@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from duly.domain.access import Actor
-from duly.domain.errors import Conflict, NotFound
+from duly.domain.errors import Conflict, NotFound, TooMany
 from duly.domain.execution import Attempt, Execution, LogLine, NewExecution
 from duly.domain.ids import ExecutionId, JobId, execution_text, new_ids
 from duly.domain.instants import Instant, Micros
@@ -16,11 +16,16 @@ from duly.domain.lifecycle import JobState, State, Trigger, is_final
 from duly.domain.limits import gates_of, unique_key
 from duly.domain.secrets import check_json
 from duly.domain.shards import shard_of
+from duly.domain.tenants import NO_QUOTAS, Quotas, check_payload, tenant_gates
 from duly.ports.clock import Clock, Entropy
 from duly.ports.store import Cancels, ExecutionFilter, Idempotency, Insights, Intake
 from duly.ports.transport import Transport
 from duly.usecases.coalesce import Coalescer
 from duly.usecases.jobs import Jobs
+from duly.usecases.quotas import Directory
+
+# A call with so many executions shares its commit with calls of its kind only.
+MANY = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ class Executions:
         intake: Intake,
         cancels: Cancels,
         insights: Insights,
+        quotas: Directory,
         clock: Clock,
         entropy: Entropy,
         transport: Transport,
@@ -53,6 +59,7 @@ class Executions:
         sealed: bool = False,
     ) -> None:
         self._jobs = jobs
+        self._quotas = quotas
         self._intake = intake
         self._cancels = cancels
         self._insights = insights
@@ -61,6 +68,10 @@ class Executions:
         self._transport = transport
         self._sealed = sealed
         self._enqueues: Coalescer[Sequence[NewExecution], dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=len)
+        # Whoever brings one must not wait behind somebody's thousands.
+        self._bulk: Coalescer[Sequence[NewExecution], dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=len)
+        # Tenants with quotas share commits with nobody else: what they wait for, nobody else has to.
+        self._bounded: dict[int, Coalescer[Sequence[NewExecution], TooMany | dict[ExecutionId, ExecutionId]]] = {}
 
     async def enqueue(
         self, actor: Actor, job_id: JobId, wanted: Sequence[Wanted], idempotency: Idempotency | None = None
@@ -72,15 +83,24 @@ class Executions:
     async def enqueue_for(self, job: Job, wanted: Sequence[Wanted], idempotency: Idempotency | None = None) -> list[NewExecution]:
         """The same for a job that was read before."""
         _refuse_cancelled(job)
-        now = self._clock.now()
-        return await self.submit(headers(job, wanted, now, self._entropy), idempotency)
+        return await self.submit(await self.headers(job, wanted), idempotency)
+
+    async def headers(self, job: Job, wanted: Sequence[Wanted]) -> list[NewExecution]:
+        """The headers of what is wanted, within what the job's tenant may use, not written yet."""
+        return headers(job, wanted, self._clock.now(), self._entropy, await self._quotas.of(job.version.tenant))
 
     async def submit(self, new: Sequence[NewExecution], idempotency: Idempotency | None = None) -> list[NewExecution]:
-        """Write headers that were made before. What stands for another, because of its key, has that one's id in the answer."""
+        """Write headers that were made before. What stands for another, because of its key, has that one's id in the answer.
+
+        Raises TooMany past the tenant's quotas; then nothing of it is written.
+        """
         now = self._clock.now()
         self._check(new)
         if idempotency is None:
-            instead = await self._enqueues.add(new)
+            if _is_bounded(new[0]):
+                instead = await self._write_bounded(new)
+            else:
+                instead = await (self._enqueues if len(new) < MANY else self._bulk).add(new)
             made = [item._replace(id=instead[item.id], is_duplicate=True) if item.id in instead else item for item in new]
         else:
             ids = await self._intake.enqueue_once(new[0].tenant, new, idempotency, now)
@@ -91,6 +111,21 @@ class Executions:
     async def _flush(self, batches: Sequence[Sequence[NewExecution]]) -> list[dict[ExecutionId, ExecutionId]]:
         report = await self._intake.enqueue([item for batch in batches for item in batch], self._clock.now())
         return [report.instead] * len(batches)
+
+    async def _write_bounded(self, new: Sequence[NewExecution]) -> dict[ExecutionId, ExecutionId]:
+        tenant = new[0].tenant
+        if tenant not in self._bounded:
+            self._bounded[tenant] = Coalescer(self._flush_bounded, most=5_000, weigh=len)
+        answer = await self._bounded[tenant].add(new)
+        if isinstance(answer, TooMany):
+            raise answer
+        return answer
+
+    async def _flush_bounded(self, calls: Sequence[Sequence[NewExecution]]) -> list[TooMany | dict[ExecutionId, ExecutionId]]:
+        if not any(call[0].within_quota for call in calls):
+            return [*await self._flush(calls)]
+        done = await self._intake.enqueue_within(calls, self._clock.now())
+        return [done.instead if refusal is None else refusal for refusal in done.refusals]
 
     async def hint(self, new: Sequence[NewExecution], now: Instant) -> None:
         """Tell workers and dispatchers about what was just written."""
@@ -109,7 +144,7 @@ class Executions:
     async def replay_of(self, actor: Actor, id: ExecutionId, payload: str | None) -> NewExecution:
         """The same execution, not written yet: for those who write more in the same transaction."""
         job, wanted = await self._replayed(actor, id, payload)
-        new = headers(job, [wanted], self._clock.now(), self._entropy)
+        new = await self.headers(job, [wanted])
         self._check(new)
         return new[0]
 
@@ -179,18 +214,20 @@ class Executions:
         return await self._insights.logs(id, attempt, after, limit)
 
 
-def headers(job: Job, wanted: Sequence[Wanted], now: Instant, entropy: Entropy) -> list[NewExecution]:
-    """The headers of what is wanted, with ids in order."""
+def headers(job: Job, wanted: Sequence[Wanted], now: Instant, entropy: Entropy, quotas: Quotas = NO_QUOTAS) -> list[NewExecution]:
+    """The headers of what is wanted, with ids in order. `quotas` are those of the job's tenant."""
     shard = shard_of(job.id)
-    return [_header(id, job, shard, want, now) for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True)]
+    return [_header(id, job, shard, want, now, quotas) for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True)]
 
 
-def _header(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant) -> NewExecution:
+def _header(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant, quotas: Quotas) -> NewExecution:
     """The header of an execution that somebody wants, of the job's present version, with the gates it passes and the key it needs."""
     version, spec = job.version, job.version.spec
+    check_payload(quotas, want.payload)
     due_at = want.run_at if want.run_at is not None else now + (want.delay or 0)
     head_start = version.head_start if want.priority is None else HEAD_STARTS[want.priority]
     payload = spec.payload if want.payload is None else want.payload
+    gates = gates_of(spec.limits, version.tenant, job.id, spec.name, payload) if spec.limits.gated else ()
     unique = spec.limits.unique if want.trigger is Trigger.ENQUEUE else None
     return NewExecution(
         id=id,
@@ -204,10 +241,16 @@ def _header(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant) -
         rank=due_at - head_start,
         payload=want.payload,
         scheduled_at=want.scheduled_at,
-        gates=gates_of(spec.limits, version.tenant, job.id, spec.name, payload) if spec.limits.gated else (),
+        gates=gates if quotas is NO_QUOTAS else gates + tenant_gates(version.tenant, quotas),
         unique=None if unique is None else (unique_key(unique, job.id, payload), None if unique.window is None else now + unique.window),
         batch=want.batch,
+        within_quota=quotas.bounds_intake,
     )
+
+
+def _is_bounded(new: NewExecution) -> bool:
+    """Whether its tenant has quotas that it meets on its way in."""
+    return new.within_quota or (bool(new.gates) and new.gates[-1].kept)
 
 
 def _refuse_cancelled(job: Job) -> None:

@@ -19,6 +19,7 @@ from duly.domain.lifecycle import State
 from duly.domain.secrets import SEALED, has_marks
 from duly.ports.letters import Batch, Letters
 from duly.ports.store import (
+    Admission,
     Definitions,
     EnqueueReport,
     ExecutionFilter,
@@ -109,6 +110,11 @@ class SealedIntake(_Around):
     async def enqueue(self, executions: Sequence[NewExecution], now: Instant) -> EnqueueReport:
         report: EnqueueReport = await self._inner.enqueue([sealed_execution(self._cipher, item) for item in executions], now)
         return report
+
+    async def enqueue_within(self, calls: Sequence[Sequence[NewExecution]], now: Instant) -> Admission:
+        sealed = [[sealed_execution(self._cipher, item) for item in call] for call in calls]
+        admission: Admission = await self._inner.enqueue_within(sealed, now)
+        return admission
 
     async def enqueue_once(
         self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant

@@ -12,6 +12,7 @@ from duly.adapters.sql.definitions import LAST_ID
 from duly.adapters.sql.engine import Action, Call, Engine, one
 from duly.adapters.sql.firing import enqueue_each
 from duly.adapters.sql.gates import open_gates
+from duly.adapters.sql.quotas import admit_each
 from duly.adapters.sql.rows import as_uuid, encode
 from duly.domain.bulk import Candidate, Match
 from duly.domain.execution import NewExecution
@@ -55,7 +56,9 @@ class SqlLetters:
         def action() -> Action[set[ExecutionId]]:
             gates.clear()
             ours = yield from self._settle([(old, new.id) for old, new in replays], Settling.REPLAYED, by, now)
-            done = yield from enqueue_each([new for old, new in replays if old in ours], now)
+            fresh = [new for old, new in replays if old in ours]
+            yield from admit_each(fresh, now)
+            done = yield from enqueue_each(fresh, now)
             gates.update(done.gates)
             return ours
 
@@ -105,6 +108,9 @@ class SqlLetters:
 
     async def change_batch(self, id: UUID, total: int, about: dict[str, Any]) -> None:
         await self._engine.fetch("change_batch", {"batch": id, "total": total, "about": encode(about)})
+
+    async def drop_batch(self, id: UUID) -> None:
+        await self._engine.fetch("drop_batch", {"batch": id})
 
     async def batch(self, tenant: int, id: UUID) -> Batch | None:
         row = one(await self._engine.fetch("batch", {"batch": id, "tenant": tenant}))

@@ -17,6 +17,7 @@ from duly.adapters.sql.sqlite.checkpoints import SqliteCheckpoints
 from duly.adapters.sql.sqlite.dispatch import SqliteIntake, SqliteSchedules
 from duly.adapters.sql.sqlite.sweep import SqliteCancels, SqliteLosses, SqliteRetention
 from duly.adapters.sql.sqlite.work import SqliteOutcomes, SqliteReady
+from duly.adapters.sql.tenants import SqlTenants
 from duly.adapters.sql.why import SqlFacts
 from duly.domain.errors import Invalid
 from duly.domain.instants import Instant
@@ -91,6 +92,7 @@ def store_on(engine: Engine) -> Store:
             health=SqlHealth(engine),
             desk=SqliteDesk(engine, outcomes),
             calendars=SqlCalendars(engine),
+            tenants=SqlTenants(engine),
         )
     from duly.adapters.sql.engine_postgres import PostgresEngine
     from duly.adapters.sql.postgres.checkpoints import PostgresCheckpoints
@@ -120,4 +122,5 @@ def store_on(engine: Engine) -> Store:
         health=SqlHealth(engine),
         desk=PostgresDesk(engine),
         calendars=SqlCalendars(engine),
+        tenants=SqlTenants(engine),
     )

@@ -14,13 +14,14 @@ from duly.adapters.sql.firing import Fired, advance, enqueue_each, fire_each
 from duly.adapters.sql.gates import open_gates
 from duly.adapters.sql.postgres.after import cancel_waiting, pass_on
 from duly.adapters.sql.postgres.look_back import LookBack
+from duly.adapters.sql.quotas import admit_each, enqueue_admitted
 from duly.adapters.sql.rows import NEVER, due_of
 from duly.domain.decide import Firing
 from duly.domain.execution import Advance, DueSchedule, Fire, NewExecution
 from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant
 from duly.domain.lifecycle import State
-from duly.ports.store import EnqueueReport, FireReport, Idempotency, PromoteReport
+from duly.ports.store import Admission, EnqueueReport, FireReport, Idempotency, PromoteReport
 
 
 class PostgresIntake:
@@ -47,13 +48,24 @@ class PostgresIntake:
     ) -> list[ExecutionId]:
         ids = [execution.id for execution in executions]
         gates: set[UUID] = set()
-        answer = await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue(executions, now, gates)))
+        answer = await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue_asking(executions, now, gates)))
         await open_gates(self._engine, gates, now)
         return answer
+
+    async def enqueue_within(self, calls: Sequence[Sequence[NewExecution]], now: Instant) -> Admission:
+        gates: set[UUID] = set()
+        done = await self._engine.run(lambda: enqueue_admitted(calls, now, lambda admitted: _enqueue(admitted, now, gates)))
+        await open_gates(self._engine, gates, now)
+        return done
 
 
 def _is_plain(execution: NewExecution) -> bool:
     return not execution.gates and execution.unique is None and execution.batch is None and execution.scheduled_at is None
+
+
+def _enqueue_asking(executions: Sequence[NewExecution], now: Instant, gates: set[UUID]) -> Action[dict[ExecutionId, ExecutionId]]:
+    yield from admit_each(executions, now)
+    return (yield from _enqueue(executions, now, gates))
 
 
 def _enqueue(executions: Sequence[NewExecution], now: Instant, gates: set[UUID]) -> Action[dict[ExecutionId, ExecutionId]]:

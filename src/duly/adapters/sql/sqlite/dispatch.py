@@ -9,6 +9,7 @@ from duly.adapters.sql.definitions import once
 from duly.adapters.sql.engine import Action, Call, Engine, Many
 from duly.adapters.sql.firing import Enqueued, advance, enqueue_each, fire_each, queue_at_gates
 from duly.adapters.sql.gates import open_all
+from duly.adapters.sql.quotas import admit_each, enqueue_admitted
 from duly.adapters.sql.rows import as_uuid, as_uuids, due_of
 from duly.adapters.sql.sqlite.places import make_cancelled, pass_on, take_from_waiting
 from duly.domain.decide import Firing
@@ -16,7 +17,7 @@ from duly.domain.execution import DueSchedule, NewExecution
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import Instant
 from duly.domain.lifecycle import State
-from duly.ports.store import EnqueueReport, FireReport, Idempotency, PromoteReport
+from duly.ports.store import Admission, EnqueueReport, FireReport, Idempotency, PromoteReport
 
 
 class SqliteIntake:
@@ -33,13 +34,21 @@ class SqliteIntake:
         self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant
     ) -> list[ExecutionId]:
         ids = [execution.id for execution in executions]
-        return await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue_instead(executions, now)))
+        return await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue_asking(executions, now)))
+
+    async def enqueue_within(self, calls: Sequence[Sequence[NewExecution]], now: Instant) -> Admission:
+        return await self._engine.run(lambda: enqueue_admitted(calls, now, lambda admitted: _enqueue_instead(admitted, now)))
 
 
 def _enqueue(executions: Sequence[NewExecution], now: Instant) -> Action[Enqueued]:
     done = yield from enqueue_each(executions, now)
     yield from open_all(done.gates, now)
     return done
+
+
+def _enqueue_asking(executions: Sequence[NewExecution], now: Instant) -> Action[dict[ExecutionId, ExecutionId]]:
+    yield from admit_each(executions, now)
+    return (yield from _enqueue_instead(executions, now))
 
 
 def _enqueue_instead(executions: Sequence[NewExecution], now: Instant) -> Action[dict[ExecutionId, ExecutionId]]:
