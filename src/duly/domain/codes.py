@@ -117,6 +117,30 @@ _ALL = (
         "The problem names the entry. Holidays are dates, windows have a start and a later end, weekly times are such as 02:00.",
     ),
     Code("DULY-E136", 422, "Not a fire of the job", "The problem names the fires near that time; `duly next JOB` shows those to come."),
+    Code(
+        "DULY-E141",
+        422,
+        "Malformed reference to a secret",
+        'As a JSON value it is {"$secret": "env:NAME"} or {"$secret": "file:NAME"}; in a header, URL or variable ${secret:env:NAME}.',
+    ),
+    Code(
+        "DULY-E142",
+        422,
+        "A secret would be stored in clear",
+        "Send a reference to it, such as Secret.env(NAME), or have payloads encrypted: set DULY_PAYLOAD_KEYS.",
+    ),
+    Code(
+        "DULY-E143",
+        422,
+        "The payload cannot be read",
+        "It is encrypted with a key that this process does not have. Put that key into DULY_PAYLOAD_KEYS again, after the one that writes.",
+    ),
+    Code(
+        "DULY-E144",
+        422,
+        "SQL cannot encrypt",
+        "With DULY_PAYLOAD_KEYS a payload is encrypted by the application. Enqueue without a transaction of yours.",
+    ),
     Code("DULY-E201", 404, "No such route", "See /v1/openapi.json for what there is."),
     Code("DULY-E202", 405, "Method not allowed", "The Allow header names the methods of this route."),
     Code("DULY-E204", 404, "No such job", "It does not exist in this key's tenant. `duly job list` shows those that do."),
@@ -357,6 +381,7 @@ _ALL = (
         "They did not recover after the faults. Their logs are where the message says.",
     ),
     Code("DULY-E609", 400, "Not the history of a test", "`duly verify --report DIR` keeps one in DIR, and `duly verify --check` reads it."),
+    Code("DULY-E610", 500, "Encryption is not installed", "pip install 'duly[encryption]', or unset DULY_PAYLOAD_KEYS."),
 )
 
 CODES: dict[str, Code] = {code.code: code for code in _ALL}

@@ -16,6 +16,7 @@ from duly.http import enqueue
 from duly.http.cursors import Cursor, Limit, LogCursor, from_cursor, from_log_cursor, paged, to_cursor
 from duly.http.enqueue import QUOTAS
 from duly.http.filters import FilterText, PayloadQuery, WorkerIdText
+from duly.http.problems import SECRET_PROBLEMS
 from duly.http.routing import Call, Reply, Stream, route
 from duly.ports.search import ExecutionSearch
 from duly.usecases.search import payload_matches
@@ -155,7 +156,7 @@ async def cancel_execution(call: Call, execution_id: ExecutionId, body: NothingS
     role=Role.OPERATOR,
     status=201,
     answer=EnqueuedView,
-    problems=("DULY-E204", "DULY-E205", "DULY-E207", "DULY-E210", "DULY-E212", *QUOTAS),
+    problems=("DULY-E204", "DULY-E205", "DULY-E207", "DULY-E210", "DULY-E212", *QUOTAS, *SECRET_PROBLEMS),
     body_optional=True,
     idempotent=True,
     response_headers=enqueue.LOCATION,

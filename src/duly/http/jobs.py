@@ -14,6 +14,7 @@ from duly.http.cursors import Cursor, Limit, from_cursor, paged, to_cursor
 from duly.http.etags import IF_MATCH, IF_NONE_MATCH, UNCHANGED, etag, expected_version, tagged
 from duly.http.filters import FilterText
 from duly.http.limits import LARGEST_BATCH
+from duly.http.problems import SECRET_PROBLEMS
 from duly.http.routing import Call, Reply, route
 from duly.ports.store import ExecutionFilter, JobFilter
 from duly.usecases.jobs import next_fires
@@ -62,7 +63,7 @@ class JobQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=True)
     role=Role.ADMIN,
     status=201,
     answer=JobView,
-    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, "DULY-E207", "DULY-E208"),
+    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, *SECRET_PROBLEMS, "DULY-E207", "DULY-E208"),
     idempotent=True,
     response_headers={"Location": "Where the job is.", "ETag": "The job's version, for If-Match."},
     examples=JOB_EXAMPLES,
@@ -79,7 +80,7 @@ async def create_job(call: Call, body: JobShape) -> Reply:
     role=Role.ADMIN,
     status=201,
     answer=Page[JobView],
-    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, "DULY-E207", "DULY-E208"),
+    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, *SECRET_PROBLEMS, "DULY-E207", "DULY-E208"),
     limit=LARGEST_BATCH,
     idempotent=True,
     examples={
@@ -142,7 +143,7 @@ async def show_job(call: Call, job_id: JobId) -> Reply:
     "/v1/jobs/{jobId}",
     role=Role.ADMIN,
     answer=JobView,
-    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, "DULY-E204", "DULY-E208", "DULY-E210"),
+    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, *SECRET_PROBLEMS, "DULY-E204", "DULY-E208", "DULY-E210"),
     request_headers=IF_MATCH,
     response_headers={"ETag": "The job's new version, for If-Match."},
     examples=JOB_EXAMPLES,

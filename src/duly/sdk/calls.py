@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from duly.domain.instants import from_datetime, to_rfc3339
+from duly.domain.secrets import Secret
 from duly.wire.backfill import BackfillView
 from duly.wire.bulk import BatchView, BulkView, DeadLettersView, DeadLetterView
 from duly.wire.calendars import CalendarShape, CalendarView, ImportView
@@ -101,7 +102,7 @@ def show_job(job_id: str) -> Call[JobDetailView]:
 
 def change_job(job_id: str, job: JobShape | Mapping[str, Any], *, version: int | None = None) -> Call[JobView]:
     """Give a job a new version; with `version`, only if that is still the current one."""
-    return Call(Request("PUT", f"/v1/jobs/{job_id}", msgspec.json.encode(job), _JSON | _if_match(version)), JobView)
+    return Call(Request("PUT", f"/v1/jobs/{job_id}", msgspec.json.encode(job, enc_hook=_as_json), _JSON | _if_match(version)), JobView)
 
 
 def cancel_job(job_id: str, *, version: int | None = None) -> Call[JobView]:
@@ -431,7 +432,7 @@ def _get(path: str, kind: Any) -> Call[Any]:
 
 def _post(path: str, body: Any, idempotency_key: str | None = None, *, headers: Mapping[str, str] | None = None) -> Request:
     named = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
-    return Request("POST", path, msgspec.json.encode(body), {**_JSON, **named, **(headers or {})})
+    return Request("POST", path, msgspec.json.encode(body, enc_hook=_as_json), {**_JSON, **named, **(headers or {})})
 
 
 def _if_match(version: int | None) -> dict[str, str]:
@@ -450,3 +451,10 @@ def _time(at: datetime | None) -> str | None:
 def _with_query(path: str, **values: str | int | None) -> str:
     given = {name: value for name, value in values.items() if value is not None}
     return f"{path}?{urlencode(given)}" if given else path
+
+
+def _as_json(value: Any) -> Any:
+    """A Secret in a payload goes as the server knows it."""
+    if isinstance(value, Secret):
+        return value.to_json()
+    raise TypeError(f"{type(value).__name__} is not JSON")

@@ -40,10 +40,18 @@ class _Creation:
 
 
 class Jobs:
-    """The use cases on job definitions."""
+    """The use cases on job definitions. `sealed`: the store encrypts payloads, so they may have secret values in them."""
 
     def __init__(
-        self, store: Definitions, overdue: Overdue, quotas: Directory, clock: Clock, entropy: Entropy, transport: Transport
+        self,
+        store: Definitions,
+        overdue: Overdue,
+        quotas: Directory,
+        clock: Clock,
+        entropy: Entropy,
+        transport: Transport,
+        *,
+        sealed: bool = False,
     ) -> None:
         self._store = store
         self._overdue = overdue
@@ -51,6 +59,7 @@ class Jobs:
         self._clock = clock
         self._entropy = entropy
         self._transport = transport
+        self._sealed = sealed
         self._creations: Coalescer[_Creation, list[Job]] = Coalescer(self._flush, most=5_000, weigh=lambda creation: len(creation.jobs))
         self._lookups: Coalescer[tuple[int, JobId], Job | None] = Coalescer(self._look_up)
 
@@ -75,7 +84,7 @@ class Jobs:
         for nth, (id, spec) in enumerate(wanted):
             with _naming_the(nth, len(wanted)):
                 check_payload(quotas, spec.payload)
-                new.append(replace(_new_job(actor, id, _written_out(spec, known), now), within_quota=bounded))
+                new.append(replace(_new_job(actor, id, _written_out(spec, known), now, sealed=self._sealed), within_quota=bounded))
         twice, times = Counter(item.spec.name for item in new).most_common(1)[0]
         if times > 1:
             raise Conflict("DULY-E208", f"The name {twice!r} stands twice in this batch.", field="name")
@@ -140,7 +149,7 @@ class Jobs:
         first; a one-time job moves to its new time, late or not.
         """
         spec = await self.written_out(actor, spec)
-        check_spec(spec)
+        check_spec(spec, sealed=self._sealed)
         check_payload(await self._quotas.of(actor.tenant), spec.payload)
         schedule = schedule_of(spec.timing, before.id)
         if isinstance(schedule, CalendarSchedule) and first_fire(schedule, now) is None:
@@ -302,8 +311,8 @@ def _fallback_name(shape: JobShape, id: JobId) -> str:
     return f"{handler[:90] if handler is not None and NAME.match(handler) else 'job'}-{id.hex}"
 
 
-def _new_job(actor: Actor, id: JobId, spec: JobSpec, now: Instant) -> NewJob:
-    check_spec(spec)
+def _new_job(actor: Actor, id: JobId, spec: JobSpec, now: Instant, *, sealed: bool) -> NewJob:
+    check_spec(spec, sealed=sealed)
     schedule = schedule_of(spec.timing, id)
     first = first_fire(schedule, now)
     if schedule is not None and first is None:
