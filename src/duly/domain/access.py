@@ -23,6 +23,10 @@ class Actor:
     tenant_name: str
     role: Role
     key_id: str
+    # For the audit trail: by which way the caller came, under which id it asked, and why, in its own words.
+    channel: str = "api"
+    request_id: str | None = None
+    reason: str | None = None
 
     def may(self, needed: Role) -> bool:
         """Whether the role suffices. A worker's key opens the worker protocol alone; besides it only an ADMIN key does, for a laptop."""
@@ -30,6 +34,11 @@ class Actor:
             return self.role in (Role.WORKER, Role.ADMIN)
         return self.role >= needed
 
+
+# The ways by which a caller may say it comes. It is a claim: what proves who it is, is the key.
+CHANNELS = ("api", "cli", "sdk", "dashboard", "proxy")
+# What a server does at its start for whoever started it.
+BY_SERVER = "server"
 
 DEFAULT_TENANT = "default"
 DEFAULT_TENANT_NUMBER = 1

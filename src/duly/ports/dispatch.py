@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from duly.domain.audit import Deed
 from duly.domain.decide import Firing
 from duly.domain.execution import DueSchedule, NewExecution
 from duly.domain.ids import ExecutionId
@@ -24,14 +25,15 @@ class Idempotency:
 class Intake(Protocol):
     """Where executions come in."""
 
-    async def enqueue(self, executions: Sequence[NewExecution], now: Instant) -> EnqueueReport:
+    async def enqueue(self, executions: Sequence[NewExecution], now: Instant, deeds: Sequence[Deed] = ()) -> EnqueueReport:
         """Write headers, and make ready what is due and passes its gates. Idempotent by id.
 
-        What has a unique key that somebody holds is not written: the report names the holder instead.
+        What has a unique key that somebody holds is not written: the report names the holder instead. Each deed names the
+        executions that it asked for, and is recorded with them; of what is not written there is no record.
         """
 
     async def enqueue_once(
-        self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant
+        self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant, deed: Deed | None = None
     ) -> list[ExecutionId]:
         """The same under an idempotency key: the ids of the first call with it. Raises Conflict (DULY-E207) for another body."""
 

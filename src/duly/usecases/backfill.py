@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from duly.domain.access import Actor
+from duly.domain.audit import on_batch
 from duly.domain.backfill import BackfillPlan, Rerun, plan_backfill, targets_between
 from duly.domain.bulk import Match
 from duly.domain.errors import Conflict, Invalid
@@ -77,8 +78,9 @@ class Backfills:
         batch = new_id(now, self._entropy)
         about: dict[str, Any] = {"from": to_rfc3339(ask.first), "to": to_rfc3339(ask.last), "rerun": ask.rerun.value}
         about |= {"maxConcurrent": ask.max_concurrent} | ({"ratePerSec": ask.rate} if ask.rate else {})
-        await self._letters.add_batch(Batch(batch, actor.tenant, KIND, now, actor.key_id, len(plan.run), about, job_id))
-        await self._enqueue(job, ask, batch, plan.run, now)
+        deed = on_batch(actor, now, "batch.create", batch, job_id, after={"kind": KIND, "total": len(plan.run), **about})
+        await self._letters.add_batch(Batch(batch, actor.tenant, KIND, now, actor.key_id, len(plan.run), about, job_id), deed=deed)
+        await self._enqueue(actor, job, ask, batch, plan.run, now)
         return BackfillReport(batch, plan)
 
     async def _stands(self, actor: Actor, job_id: JobId, targets: list[Instant]) -> dict[Instant, list[State]]:
@@ -96,7 +98,7 @@ class Backfills:
                 stands[at].append(state)
         return stands
 
-    async def _enqueue(self, job: Job, ask: BackfillAsk, batch: UUID, targets: tuple[Instant, ...], now: Instant) -> None:
+    async def _enqueue(self, actor: Actor, job: Job, ask: BackfillAsk, batch: UUID, targets: tuple[Instant, ...], now: Instant) -> None:
         gate = batch_gate(batch, ask.max_concurrent)
         wanted = [
             Wanted(payload=ask.payload, run_at=due_at, priority=ask.priority, trigger=Trigger.BACKFILL, scheduled_at=at, batch=batch)
@@ -104,4 +106,6 @@ class Backfills:
         ]
         made = headers(job, wanted, now, self._entropy)
         for first in range(0, len(made), PAGE):
-            await self._executions.submit([item._replace(gates=(gate, *item.gates)) for item in made[first : first + PAGE]])
+            page = [item._replace(gates=(gate, *item.gates)) for item in made[first : first + PAGE]]
+            deed = on_batch(actor, now, "execution.backfill", batch, job.id, executions=[item.id for item in page])
+            await self._executions.submit(page, deed=deed)

@@ -17,6 +17,7 @@ from duly.ports.calendars import CalendarRow, Rewritten
 from duly.ports.calendars import Calendars as CalendarStore
 from duly.ports.clock import Clock
 from duly.ports.transport import Transport
+from duly.usecases.deeds import calendar_deleted, calendar_set
 
 TRIES = 5
 # So many jobs are named in a message; the rest are counted.
@@ -61,7 +62,9 @@ class Calendars:
         check_calendar(calendar)
         for _ in range(TRIES):
             now = self._clock.now()
-            changed = await self._store.put_calendar(actor.tenant, calendar, expected, partial(_rewritten, now=now), now)
+            changed = await self._store.put_calendar(
+                actor.tenant, calendar, expected, partial(_rewritten, now=now), now, deed=partial(calendar_set, actor, now, calendar)
+            )
             if changed is not None:
                 if changed:
                     # Some wait for an earlier fire now; whoever watches the schedules looks at once.
@@ -74,7 +77,7 @@ class Calendars:
     async def delete(self, actor: Actor, name: str) -> CalendarRow:
         """Forget it, unless a job still names it."""
         row = await self.show(actor, name)
-        users = await self._store.delete_calendar(actor.tenant, name)
+        users = await self._store.delete_calendar(actor.tenant, name, deed=calendar_deleted(actor, self._clock.now(), row.calendar))
         if users is None:
             raise _no_such(name)
         if users:

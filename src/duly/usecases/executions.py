@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from duly.domain.access import Actor
+from duly.domain.audit import Deed, on_execution
 from duly.domain.errors import Conflict, NotFound
 from duly.domain.execution import Attempt, Execution, LogLine, NewExecution
 from duly.domain.ids import ExecutionId, JobId, execution_text, new_ids
@@ -19,6 +20,7 @@ from duly.ports.clock import Clock, Entropy
 from duly.ports.store import Cancels, ExecutionFilter, Idempotency, Insights, Intake
 from duly.ports.transport import Transport
 from duly.usecases.coalesce import Coalescer
+from duly.usecases.deeds import enqueued
 from duly.usecases.jobs import Jobs
 
 
@@ -36,6 +38,14 @@ class Wanted:
     batch: UUID | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Submission:
+    """What one call asks for."""
+
+    new: Sequence[NewExecution]
+    deed: Deed | None
+
+
 class Executions:
     """The use cases on executions."""
 
@@ -49,36 +59,46 @@ class Executions:
         self._clock = clock
         self._entropy = entropy
         self._transport = transport
-        self._enqueues: Coalescer[Sequence[NewExecution], dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=len)
+        self._enqueues: Coalescer[_Submission, dict[ExecutionId, ExecutionId]] = Coalescer(
+            self._flush, most=5_000, weigh=lambda submission: len(submission.new)
+        )
 
     async def enqueue(
         self, actor: Actor, job_id: JobId, wanted: Sequence[Wanted], idempotency: Idempotency | None = None
     ) -> list[NewExecution]:
         """Enqueue all or none; concurrent calls share a commit. Acknowledged means committed."""
         job = await self._jobs.show(actor, job_id)
-        return await self.enqueue_for(job, wanted, idempotency)
+        return await self.enqueue_for(job, wanted, idempotency, actor=actor)
 
-    async def enqueue_for(self, job: Job, wanted: Sequence[Wanted], idempotency: Idempotency | None = None) -> list[NewExecution]:
-        """The same for a job that was read before."""
+    async def enqueue_for(
+        self, job: Job, wanted: Sequence[Wanted], idempotency: Idempotency | None = None, *, actor: Actor | None = None
+    ) -> list[NewExecution]:
+        """The same for a job that was read before. Without an actor nobody asked, and nothing is recorded of it."""
         _refuse_cancelled(job)
         now = self._clock.now()
-        return await self.submit(headers(job, wanted, now, self._entropy), idempotency)
+        new = headers(job, wanted, now, self._entropy)
+        return await self.submit(new, idempotency, deed=None if actor is None else enqueued(actor, now, new))
 
-    async def submit(self, new: Sequence[NewExecution], idempotency: Idempotency | None = None) -> list[NewExecution]:
-        """Write headers that were made before. What stands for another, because of its key, has that one's id in the answer."""
+    async def submit(
+        self, new: Sequence[NewExecution], idempotency: Idempotency | None = None, *, deed: Deed | None = None
+    ) -> list[NewExecution]:
+        """Write headers that were made before, and the deed that they are. What stands for another, because of its key, has that
+        one's id in the answer."""
         now = self._clock.now()
         if idempotency is None:
-            instead = await self._enqueues.add(new)
+            instead = await self._enqueues.add(_Submission(new, deed))
             made = [item._replace(id=instead[item.id], is_duplicate=True) if item.id in instead else item for item in new]
         else:
-            ids = await self._intake.enqueue_once(new[0].tenant, new, idempotency, now)
+            ids = await self._intake.enqueue_once(new[0].tenant, new, idempotency, now, deed)
             made = [item if item.id == id else item._replace(id=id) for item, id in zip(new, ids, strict=True)]
         await self.hint(new, now)
         return made
 
-    async def _flush(self, batches: Sequence[Sequence[NewExecution]]) -> list[dict[ExecutionId, ExecutionId]]:
-        report = await self._intake.enqueue([item for batch in batches for item in batch], self._clock.now())
-        return [report.instead] * len(batches)
+    async def _flush(self, submissions: Sequence[_Submission]) -> list[dict[ExecutionId, ExecutionId]]:
+        new = [item for submission in submissions for item in submission.new]
+        deeds = [submission.deed for submission in submissions if submission.deed is not None]
+        report = await self._intake.enqueue(new, self._clock.now(), deeds)
+        return [report.instead] * len(submissions)
 
     async def hint(self, new: Sequence[NewExecution], now: Instant) -> None:
         """Tell workers and dispatchers about what was just written."""
@@ -92,7 +112,10 @@ class Executions:
     async def replay(self, actor: Actor, id: ExecutionId, payload: str | None, idempotency: Idempotency | None = None) -> NewExecution:
         """Run a final execution again, as a new one of the job's present version, with its own payload or another."""
         job, wanted = await self._replayed(actor, id, payload)
-        return (await self.enqueue_for(job, [wanted], idempotency))[0]
+        now = self._clock.now()
+        new = headers(job, [wanted], now, self._entropy)
+        deed = on_execution(actor, now, "execution.replay", id, job.id, executions=[item.id for item in new])
+        return (await self.submit(new, idempotency, deed=deed))[0]
 
     async def replay_of(self, actor: Actor, id: ExecutionId, payload: str | None) -> NewExecution:
         """The same execution, not written yet: for those who write more in the same transaction."""
@@ -126,7 +149,9 @@ class Executions:
                 hint="A final execution cannot be cancelled.",
             )
         grace = await self._jobs.stop_grace(before.job_version)
-        stands = await self._cancels.cancel(actor.tenant, [id], actor.key_id, self._clock.now(), grace)
+        now = self._clock.now()
+        deed = on_execution(actor, now, "execution.cancel", id, before.job_id, before={"state": before.state.name})
+        stands = await self._cancels.cancel(actor.tenant, [id], actor.key_id, now, grace, deed=deed)
         if stands.get(id) is State.RUNNING:
             await self._transport.announce_cancel()
         after = await self.show(actor, id)

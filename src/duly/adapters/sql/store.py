@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import unquote, urlsplit
 
+from duly.adapters.sql.audit import SqlAudit
 from duly.adapters.sql.calendars import SqlCalendars
 from duly.adapters.sql.definitions import SqlDefinitions, SqlKeys
 from duly.adapters.sql.desk import SqliteDesk
@@ -91,6 +92,7 @@ def store_on(engine: Engine) -> Store:
             health=SqlHealth(engine),
             desk=SqliteDesk(engine, outcomes),
             calendars=SqlCalendars(engine),
+            audit=SqlAudit(engine),
         )
     from duly.adapters.sql.engine_postgres import PostgresEngine
     from duly.adapters.sql.postgres.checkpoints import PostgresCheckpoints
@@ -120,4 +122,5 @@ def store_on(engine: Engine) -> Store:
         health=SqlHealth(engine),
         desk=PostgresDesk(engine),
         calendars=SqlCalendars(engine),
+        audit=SqlAudit(engine),
     )

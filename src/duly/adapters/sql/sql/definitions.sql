@@ -146,7 +146,8 @@ WHERE k.tenant = :tenant
 ORDER BY k.created_at, k.id;
 
 -- name: revoke_key
-UPDATE keys SET revoked_at = :now WHERE tenant = :tenant AND id = :id AND revoked_at IS NULL;
+UPDATE keys SET revoked_at = :now WHERE tenant = :tenant AND id = :id AND revoked_at IS NULL
+RETURNING id;
 
 -- name: any_admin_key
 SELECT id FROM keys WHERE role = 'ADMIN' AND revoked_at IS NULL LIMIT 1;
