@@ -67,9 +67,9 @@ COMMANDS = {
         "API keys of your tenant.",
         "duly key",
         {
-            "create": Command("Make a key; its secret is shown once.", _configure_create, _create, "duly key create"),
+            "create": Command("Make a key; its secret is shown once.", _configure_create, _create, "duly key create", changes=True),
             "list": Command("List the keys.", remote_options, _list, "duly key list"),
-            "revoke": Command("Revoke a key.", _configure_revoke, _revoke, "duly key revoke"),
+            "revoke": Command("Revoke a key.", _configure_revoke, _revoke, "duly key revoke", changes=True),
         },
     )
 }

@@ -12,7 +12,8 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from duly.domain.errors import DulyError, Invalid
-from duly.http import auth, backfill, bulk, calendars, dead_letters, executions, fleet, health, jobs, keys, schedules, why, workers
+from duly.http import audit, auth, backfill, bulk, calendars, dead_letters, executions, fleet, health, jobs, keys, schedules, why, workers
+from duly.http.attribution import attributed
 from duly.http.limits import ClientGone, hung_up
 from duly.http.openapi import openapi_route
 from duly.http.problems import MEDIA_TYPE, Headers, fault, problem_of
@@ -39,6 +40,8 @@ _READ_HEADERS = frozenset(
         b"content-encoding",
         b"content-length",
         b"content-type",
+        b"duly-channel",
+        b"duly-reason",
         b"idempotency-key",
         b"if-match",
         b"last-event-id",
@@ -69,6 +72,7 @@ def route_table() -> Table:
         *backfill.ROUTES,
         *workers.ROUTES,
         *keys.ROUTES,
+        *audit.ROUTES,
     ]
     return Table([*declared, openapi_route(declared)])
 
@@ -155,6 +159,8 @@ class Api:
             raise Invalid("DULY-E202", f"This route takes {allowed}.")
         if route.role is not None:
             auth.demand(call.actor, route.role)
+            if method != "GET":
+                call.known_actor = attributed(call.actor, call.headers, call.request_id)
         return route, method.encode(), path, segment
 
     async def _stream(self, stream: Stream, call: Call, send: Send) -> None:

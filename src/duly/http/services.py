@@ -8,6 +8,7 @@ from importlib import metadata
 
 from duly.ports.clock import Clock
 from duly.usecases.access import Access, Keyring
+from duly.usecases.audit import AuditTrail
 from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.calendars import Calendars
@@ -44,4 +45,5 @@ class Services:
     clock: Clock
     ready: Callable[[], Awaitable[None]]
     calendars: Calendars
+    audit: AuditTrail
     version: str = field(default_factory=installed_version)

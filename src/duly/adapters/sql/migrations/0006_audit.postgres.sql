@@ -56,7 +56,7 @@ CREATE TABLE audit_progress (
 
 CREATE FUNCTION duly_audit_stays() RETURNS trigger LANGUAGE plpgsql SET search_path = duly, pg_temp AS $$
 BEGIN
-    RAISE EXCEPTION USING ERRCODE = 'DU275', MESSAGE = format('DULY-E275: %s is append-only.', TG_TABLE_NAME);
+    RAISE EXCEPTION USING ERRCODE = 'restrict_violation', MESSAGE = format('%s is append-only.', TG_TABLE_NAME);
 END $$;
 
 -- The old end goes once the anchor of its chain has moved past it, and not before.
@@ -68,7 +68,7 @@ CREATE FUNCTION duly_audit_keeps_row() RETURNS trigger LANGUAGE plpgsql SET sear
 BEGIN
     IF NOT coalesce((SELECT duly_audit_is_anchored(l.tenant, l.seq) FROM audit_links l
                      WHERE l.tenant = OLD.tenant AND l.place = OLD.place), false) THEN
-        RAISE EXCEPTION USING ERRCODE = 'DU275', MESSAGE = 'DULY-E275: audit is append-only.';
+        RAISE EXCEPTION USING ERRCODE = 'restrict_violation', MESSAGE = 'audit is append-only.';
     END IF;
     RETURN OLD;
 END $$;
@@ -76,7 +76,7 @@ END $$;
 CREATE FUNCTION duly_audit_keeps_link() RETURNS trigger LANGUAGE plpgsql SET search_path = duly, pg_temp AS $$
 BEGIN
     IF NOT duly_audit_is_anchored(OLD.tenant, OLD.seq) THEN
-        RAISE EXCEPTION USING ERRCODE = 'DU275', MESSAGE = 'DULY-E275: audit_links is append-only.';
+        RAISE EXCEPTION USING ERRCODE = 'restrict_violation', MESSAGE = 'audit_links is append-only.';
     END IF;
     RETURN OLD;
 END $$;
@@ -85,7 +85,7 @@ CREATE FUNCTION duly_audit_grows() RETURNS trigger LANGUAGE plpgsql SET search_p
 BEGIN
     IF NEW.tenant <> OLD.tenant OR NEW.seq < OLD.seq OR NEW.anchor_seq < OLD.anchor_seq OR NEW.anchor_seq > NEW.seq
        OR (NEW.seq = OLD.seq AND NEW.hash <> OLD.hash) THEN
-        RAISE EXCEPTION USING ERRCODE = 'DU275', MESSAGE = 'DULY-E275: a chain only grows.';
+        RAISE EXCEPTION USING ERRCODE = 'restrict_violation', MESSAGE = 'a chain only grows.';
     END IF;
     RETURN NEW;
 END $$;

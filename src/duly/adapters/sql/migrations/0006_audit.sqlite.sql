@@ -48,35 +48,35 @@ CREATE TABLE audit_progress (
 
 CREATE TRIGGER audit_no_update BEFORE UPDATE ON audit
 BEGIN
-    SELECT RAISE(ABORT, 'DULY-E275: audit is append-only.');
+    SELECT RAISE(ABORT, 'audit is append-only.');
 END;
 
 CREATE TRIGGER audit_no_delete BEFORE DELETE ON audit
 WHEN NOT EXISTS (SELECT 1 FROM audit_links l JOIN audit_heads h ON h.tenant = l.tenant
                  WHERE l.tenant = OLD.tenant AND l.place = OLD.place AND l.seq <= h.anchor_seq)
 BEGIN
-    SELECT RAISE(ABORT, 'DULY-E275: audit is append-only.');
+    SELECT RAISE(ABORT, 'audit is append-only.');
 END;
 
 CREATE TRIGGER audit_links_no_update BEFORE UPDATE ON audit_links
 BEGIN
-    SELECT RAISE(ABORT, 'DULY-E275: audit_links is append-only.');
+    SELECT RAISE(ABORT, 'audit_links is append-only.');
 END;
 
 CREATE TRIGGER audit_links_no_delete BEFORE DELETE ON audit_links
 WHEN NOT EXISTS (SELECT 1 FROM audit_heads h WHERE h.tenant = OLD.tenant AND OLD.seq <= h.anchor_seq)
 BEGIN
-    SELECT RAISE(ABORT, 'DULY-E275: audit_links is append-only.');
+    SELECT RAISE(ABORT, 'audit_links is append-only.');
 END;
 
 CREATE TRIGGER audit_heads_grow BEFORE UPDATE ON audit_heads
 WHEN NEW.tenant <> OLD.tenant OR NEW.seq < OLD.seq OR NEW.anchor_seq < OLD.anchor_seq OR NEW.anchor_seq > NEW.seq
      OR (NEW.seq = OLD.seq AND NEW.hash <> OLD.hash)
 BEGIN
-    SELECT RAISE(ABORT, 'DULY-E275: a chain only grows.');
+    SELECT RAISE(ABORT, 'a chain only grows.');
 END;
 
 CREATE TRIGGER audit_heads_no_delete BEFORE DELETE ON audit_heads
 BEGIN
-    SELECT RAISE(ABORT, 'DULY-E275: audit_heads is append-only.');
+    SELECT RAISE(ABORT, 'audit_heads is append-only.');
 END;
