@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
@@ -29,7 +29,7 @@ Given = Callable[[Bench], Awaitable[Ask]]
 
 
 @pytest.fixture
-async def bench(engine: Engine) -> AsyncIterator[Bench]:
+async def bench(engine: Engine) -> Bench:
     """An API over the engine's store, with keys."""
     store, clock = store_on(engine), HandClock()
     hints = NotedHints(clock)
@@ -37,7 +37,7 @@ async def bench(engine: Engine) -> AsyncIterator[Bench]:
     for secret, role in ((ADMIN, Role.ADMIN), (OPERATOR, Role.OPERATOR), (WORKER, Role.WORKER)):
         await store.keys.add_key(key_row(secret, role, tenant=1))
     services = services_on(store, clock, lambda bits: next(numbers) & ((1 << bits) - 1), hints)
-    yield Bench(create_api(services), services, store, clock, hints, [], [])
+    return Bench(create_api(services), services, store, clock, hints, [], [])
 
 
 async def nothing(bench: Bench, path: str, body: Any = None) -> Ask:
@@ -98,7 +98,10 @@ DEEDS: dict[tuple[str, str], tuple[Given, list[str]]] = {
         plain("/v1/jobs:batch", {"jobs": [{"name": "one", **ECHO}, {"name": "two", **ECHO}]}),
         ["job.create", "job.create"],
     ),
-    ("PUT", "/v1/jobs/{jobId}"): (on_job("", {"name": "hourly", "intervalSec": 60, "payload": {"token": "canary"}, **ECHO}), ["job.change"]),
+    ("PUT", "/v1/jobs/{jobId}"): (
+        on_job("", {"name": "hourly", "intervalSec": 60, "payload": {"token": "canary"}, **ECHO}),
+        ["job.change"],
+    ),
     ("DELETE", "/v1/jobs/{jobId}"): (on_job(), ["job.cancel"]),
     ("POST", "/v1/jobs/{jobId}/pause"): (on_job("/pause", {"reason": "full"}), ["job.pause"]),
     ("POST", "/v1/jobs/{jobId}/resume"): (on_job("/resume", before="pause"), ["job.resume"]),
@@ -181,7 +184,7 @@ async def test_without_a_record_there_is_no_change(bench: Bench, engine: Engine,
     path, body = await DEEDS[route][0](bench)
     before = await everything(engine)
 
-    async with refusing_records(engine):
+    async with RefusingRecords(engine):
         answer = await send(bench, route[0], path, body)
 
     assert answer.status_code == 500
@@ -312,7 +315,7 @@ async def everything(engine: Engine) -> dict[str, list[str]]:
     return {name: sorted(map(str, await raw(engine, f"SELECT * FROM {name}"))) for name in names if name != "routes"}
 
 
-class refusing_records:
+class RefusingRecords:
     """For as long as the block lasts, the store takes no record."""
 
     def __init__(self, engine: Engine) -> None:
