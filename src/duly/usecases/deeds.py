@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from duly.domain.access import Actor
-from duly.domain.audit import WITHHELD, Deed, diff, on_execution, on_job
+from duly.domain.audit import WITHHELD, Deed, diff, on_job
 from duly.domain.calendars import Calendar
 from duly.domain.execution import NewExecution
-from duly.domain.ids import JobId
+from duly.domain.ids import JobId, execution_text
 from duly.domain.instants import SECOND, Instant, to_rfc3339
 from duly.domain.job import Job, JobSpec, Target
 from duly.domain.lifecycle import Trigger
@@ -81,10 +81,9 @@ def job_changed(actor: Actor, at: Instant, before: Job, spec: JobSpec) -> Deed:
 def enqueued(actor: Actor, at: Instant, new: Sequence[NewExecution]) -> Deed:
     """Executions of one job that somebody asks for."""
     first = new[0]
-    action = _ASKED[first.trigger]
     if len(new) == 1:
-        return on_execution(actor, at, action, first.id, first.job_id, executions=(first.id,))
-    return on_job(actor, at, action, first.job_id, executions=[item.id for item in new])
+        return Deed(actor, at, _ASKED[first.trigger], "execution", execution_text(first.id), first.job_id, None, None, (first.id,))
+    return on_job(actor, at, _ASKED[first.trigger], first.job_id, executions=[item.id for item in new])
 
 
 def calendar_set(actor: Actor, at: Instant, calendar: Calendar, before: Calendar | None, jobs: Sequence[Job]) -> Deed:

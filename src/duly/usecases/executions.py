@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from duly.domain.access import Actor
@@ -38,8 +39,7 @@ class Wanted:
     batch: UUID | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Submission:
+class _Submission(NamedTuple):
     """What one call asks for."""
 
     new: Sequence[NewExecution]

@@ -8,9 +8,27 @@ from typing import Any
 
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
 from duly.adapters.sql.rows import as_uuid
+from duly.domain.access import Role
 from duly.domain.audit import GENESIS, Deed, Head, Link, Record, chained, told
 from duly.domain.instants import LATEST, Instant
 from duly.ports.audit import AuditFilter, Listed, Stretch
+
+COLUMNS = (
+    "tenant",
+    "at",
+    "actor",
+    "role",
+    "channel",
+    "request_id",
+    "action",
+    "kind",
+    "subject",
+    "job_id",
+    "reason",
+    "before",
+    "after",
+)
+_ROLES = [role.name for role in sorted(Role)]
 
 # Beyond every place, so that the first page needs no statement of its own.
 LAST_PLACE = 1 << 62
@@ -18,31 +36,31 @@ LAST_PLACE = 1 << 62
 
 def append(deeds: Sequence[Deed | None]) -> Action[None]:
     """Record deeds inside an action, with the change that they are. None: nobody from outside asked for it, or nothing came of it."""
-    rows = [row_of(deed) for deed in deeds if deed is not None]
+    rows = [dict(zip(COLUMNS, values_of(deed), strict=True)) for deed in deeds if deed is not None]
     if len(rows) == 1:
         yield Call("audit_append", rows[0])
     elif rows:
         yield Many("audit_append", rows)
 
 
-def row_of(deed: Deed) -> dict[str, Any]:
-    """A deed as a row of `audit`."""
-    actor = deed.actor
-    return {
-        "tenant": actor.tenant,
-        "at": deed.at,
-        "actor": actor.key_id,
-        "role": actor.role.name,
-        "channel": actor.channel,
-        "request_id": actor.request_id,
-        "action": deed.action,
-        "kind": deed.kind,
-        "subject": deed.subject,
-        "job_id": deed.job_id,
-        "reason": actor.reason,
-        "before": told(deed.before),
-        "after": told(deed.result),
-    }
+def values_of(deed: Deed) -> tuple[Any, ...]:
+    """A deed as a row of `audit`, in the order of COLUMNS. Every enqueue comes by here: it is kept lean."""
+    actor, at, action, kind, subject, job_id, before, _, _ = deed
+    return (
+        actor.tenant,
+        at,
+        actor.key_id,
+        _ROLES[actor.role],
+        actor.channel,
+        actor.request_id,
+        action,
+        kind,
+        subject,
+        job_id,
+        actor.reason,
+        told(before) if before else None,
+        told(deed.result),
+    )
 
 
 class SqlAudit:

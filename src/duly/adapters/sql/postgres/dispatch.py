@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from duly.adapters.sql.audit import append, row_of
+from duly.adapters.sql.audit import COLUMNS, append, values_of
 from duly.adapters.sql.definitions import once
 from duly.adapters.sql.engine import Action, Call, Lane, Rows, one
 from duly.adapters.sql.engine_postgres import PostgresEngine
@@ -38,7 +38,7 @@ class PostgresIntake:
         asked = {execution.id for execution in special}
         new = 0
         if plain:
-            columns = _columns(plain, now) | _records([deed for deed in deeds if deed.executions[0] not in asked])
+            columns = _columns(plain, now) | _records([deed for deed in deeds if deed.executions[0] not in asked] if asked else deeds)
             new = int((await self._engine.fetch_or_again("enqueue", columns, Lane.FINISH))[0]["n"])
         if not special:
             return EnqueueReport(new)
@@ -100,11 +100,11 @@ def _columns(executions: Sequence[NewExecution], now: Instant) -> dict[str, Any]
 
 def _records(deeds: Sequence[Deed]) -> dict[str, Any]:
     """The deeds of an enqueue as columns: one row a call, written by the statement that writes its executions."""
-    rows = [row_of(deed) for deed in deeds]
-    return {"firsts": [deed.executions[0] for deed in deeds]} | {f"d_{name}": [row[name] for row in rows] for name in _RECORDED}
+    columns = zip(*map(values_of, deeds), strict=True) if deeds else [()] * len(_RECORDED)
+    return {"firsts": [deed.executions[0] for deed in deeds], **dict(zip(_RECORDED, columns, strict=True))}
 
 
-_RECORDED = ("tenant", "at", "actor", "role", "channel", "request_id", "action", "kind", "subject", "job_id", "reason", "after")
+_RECORDED = tuple(f"d_{name}" for name in COLUMNS)
 
 
 class PostgresSchedules:

@@ -31,11 +31,12 @@ WITH submitted AS (
     FROM submitted s JOIN unnest(:later_ids::uuid[], :later_shards::smallint[]) AS f (id, shard) ON f.id = s.id
     WHERE s.due_at > :now::bigint
 ), recorded AS (
-    INSERT INTO audit (tenant, at, actor, role, channel, request_id, action, kind, subject, job_id, reason, after)
-    SELECT tenant, at, actor, role, channel, request_id, action, kind, subject, job_id, reason, after
+    INSERT INTO audit (tenant, at, actor, role, channel, request_id, action, kind, subject, job_id, reason, before, after)
+    SELECT tenant, at, actor, role, channel, request_id, action, kind, subject, job_id, reason, before, after
     FROM unnest(:firsts::uuid[], :d_tenant::int[], :d_at::bigint[], :d_actor::text[], :d_role::text[], :d_channel::text[], :d_request_id::text[],
-                :d_action::text[], :d_kind::text[], :d_subject::text[], :d_job_id::uuid[], :d_reason::text[], :d_after::text[])
-         AS d (first, tenant, at, actor, role, channel, request_id, action, kind, subject, job_id, reason, after)
+                :d_action::text[], :d_kind::text[], :d_subject::text[], :d_job_id::uuid[], :d_reason::text[], :d_before::text[],
+                :d_after::text[])
+         AS d (first, tenant, at, actor, role, channel, request_id, action, kind, subject, job_id, reason, before, after)
     WHERE d.first IN (SELECT id FROM submitted)
 )
 SELECT count(*) AS n FROM submitted;
