@@ -71,7 +71,7 @@ def test_a_chain_as_it_was_made_is_whole(links: list[Link]) -> None:
     seq, hash, broken = check_links(0, GENESIS, links)
 
     assert (seq, hash, broken) == (len(links), links[-1].hash, None)
-    assert check_end(seq, hash, Head(seq, hash), None) is None
+    assert check_end(seq, hash, Head(seq, hash)) is None
 
 
 @given(chains, st.data())
@@ -101,7 +101,7 @@ def test_a_chain_that_lacks_links_is_broken(links: list[Link], data: st.DataObje
     head = Head(len(links), links[-1].hash)
 
     seq, hash, broken = check_links(0, GENESIS, [*links[:nth], *links[nth + 1 :]])
-    broken = broken or check_end(seq, hash, head, None)
+    broken = broken or check_end(seq, hash, head)
 
     assert broken is not None
     assert broken.seq == nth + 1

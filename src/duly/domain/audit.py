@@ -192,12 +192,15 @@ def check_links(seq: int, hash: bytes, links: Sequence[Link]) -> tuple[int, byte
     return seq, hash, None
 
 
-def check_end(seq: int, hash: bytes, head: Head, stray: Record | None) -> Break | None:
-    """At the end of the walk: whether the chain ends where its head says, and whether a record stands beside it."""
+def check_end(seq: int, hash: bytes, head: Head) -> Break | None:
+    """At the end of the walk: whether the chain ends where its head says."""
     if seq < head.seq:
         return Break(seq + 1, f"the chain was cut: it ends with link {seq}, and had {head.seq}")
     if hash != head.hash:
         return Break(seq, f"link {seq} is not the one that the head names")
-    if stray is not None:
-        return Break(seq, f"record {stray.place} was inserted: it has no link, and later ones have", stray)
     return None
+
+
+def slipped_in(seq: int, stray: Record) -> Break:
+    """A record that stands beside the chain, near this link."""
+    return Break(seq, f"record {stray.place} was inserted: it has no link, and later ones have", stray)

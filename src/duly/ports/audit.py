@@ -12,7 +12,7 @@ from duly.domain.instants import Instant
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Which records to list, past a place: newest first, or oldest first. `action` is a beginning of words: `job` or `job.pause`."""
+    """Which records to list, past a place: newest first, or oldest first. `action` is how actions begin: `job` or `job.pause`."""
 
     tenant: int
     actor: str | None = None
@@ -38,7 +38,8 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Some links of a chain in one snapshot, with its head; `stray` is a record that was passed over, `waiting` have no link yet."""
+    """Some links of a chain in one snapshot, with its head; `stray` is a record beside them that has none and should;
+    at the end, `waiting` have none yet."""
 
     head: Head
     links: list[Link]

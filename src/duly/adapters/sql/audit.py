@@ -95,10 +95,14 @@ class SqlAudit:
             start = max(after, head.anchor_seq)
             rows = yield Call("audit_stretch", {"tenant": tenant, "after": start, "quota": limit})
             links = [Link(row["seq"], bytes(row["hash"]), None if row["place"] is None else record_of(row)) for row in rows]
-            if len(links) == limit:
-                return Stretch(head, links)
-            stray = one((yield Call("audit_strays", {"tenant": tenant})))
-            waiting = one((yield Call("audit_waiting", {"tenant": tenant})))["n"]
+            is_last = len(links) < limit
+            # Stretches overlap by one link, the first and the last have no bound: so together they pass every place there is.
+            before = [] if start == head.anchor_seq else (yield Call("audit_link", {"tenant": tenant, "seq": start}))
+            places = [row["linked"] for row in rows] + [row["place"] for row in before]
+            low = min(places) if before else -LAST_PLACE
+            high = LAST_PLACE if is_last else max(places)
+            stray = one((yield Call("audit_strays", {"tenant": tenant, "low": low, "high": high})))
+            waiting = one((yield Call("audit_waiting", {"tenant": tenant})))["n"] if is_last else 0
             return Stretch(head, links, None if stray is None else record_of(stray), int(waiting))
 
         return await self._engine.read(action)

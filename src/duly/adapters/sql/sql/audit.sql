@@ -12,8 +12,7 @@ VALUES (:tenant, :at, :actor, :role, :channel, :request_id, :action, :kind, :sub
 
 -- part: record_filters
        (CAST(:actor AS text) IS NULL OR a.actor = CAST(:actor AS text))
-  AND (CAST(:action AS text) IS NULL OR a.action = CAST(:action AS text)
-       OR substr(a.action, 1, length(CAST(:action AS text)) + 1) = CAST(:action AS text) || '.')
+  AND (CAST(:action AS text) IS NULL OR substr(a.action, 1, length(CAST(:action AS text))) = CAST(:action AS text))
   AND (CAST(:channel AS text) IS NULL OR a.channel = CAST(:channel AS text))
   AND a.at >= :since AND a.at <= :until
 
@@ -69,7 +68,7 @@ LIMIT :quota;
 
 -- name: audit_stretch
 -- Links in order, each with its record; a record that is gone leaves its link.
-SELECT l.seq, l.hash, /*record_columns*/
+SELECT l.seq, l.hash, l.place AS linked, /*record_columns*/
 FROM audit_links l
 LEFT JOIN audit a ON a.tenant = l.tenant AND a.place = l.place
 WHERE l.tenant = :tenant AND l.seq > :after
@@ -77,7 +76,7 @@ ORDER BY l.seq
 LIMIT :quota;
 
 -- name: audit_link
-SELECT hash FROM audit_links WHERE tenant = :tenant AND seq = :seq;
+SELECT hash, place FROM audit_links WHERE tenant = :tenant AND seq = :seq;
 
 -- name: audit_head
 SELECT seq, hash, anchor_seq, anchor_hash, anchor_at FROM audit_heads WHERE tenant = :tenant;

@@ -14,10 +14,10 @@ LIMIT :quota;
        a.place, a.at, a.actor, a.role, a.channel, a.request_id, a.action, a.kind, a.subject, a.job_id, a.reason, a.before, a.after
 
 -- name: audit_strays
--- What has no link and stands where links have been made already.
+-- What has no link and stands where links have been made already, between two places.
 SELECT /*record_columns*/
 FROM audit a
-WHERE a.tenant = :tenant AND a.place <= (SELECT p.place FROM audit_progress p)
+WHERE a.tenant = :tenant AND a.place >= :low AND a.place <= :high AND a.place <= (SELECT p.place FROM audit_progress p)
   AND NOT EXISTS (SELECT 1 FROM audit_links l WHERE l.tenant = a.tenant AND l.place = a.place)
 ORDER BY a.place
 LIMIT 1;
