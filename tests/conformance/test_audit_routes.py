@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 import pytest
 
 from duly.adapters.sql.engine import Engine
+from duly.adapters.sql.migrate import upgrade
 from duly.adapters.sql.store import store_on
 from duly.domain.access import Role
 from duly.domain.lifecycle import State
@@ -19,6 +21,7 @@ from duly.ports.audit import AuditFilter, Listed
 from duly.usecases.access import key_id
 from tests.api import services_on
 from tests.conformance.ledger import raw
+from tests.conformance.test_model import FaultyInline, FaultyPostgres
 from tests.http.conftest import ADMIN, OPERATOR, WORKER, Bench, HandClock, NotedHints, key_row
 
 ECHO = {"target": {"handler": "duly.echo"}}
@@ -30,6 +33,10 @@ Given = Callable[[Bench], Awaitable[Ask]]
 
 @pytest.fixture
 async def bench(engine: Engine) -> Bench:
+    return await bench_on(engine)
+
+
+async def bench_on(engine: Engine) -> Bench:
     """An API over the engine's store, with keys."""
     store, clock = store_on(engine), HandClock()
     hints = NotedHints(clock)
@@ -184,7 +191,19 @@ async def test_without_a_record_there_is_no_change(bench: Bench, engine: Engine,
     path, body = await DEEDS[route][0](bench)
     before = await everything(engine)
 
-    async with RefusingRecords(engine):
+    async with refusing(engine, ["audit"]):
+        answer = await send(bench, route[0], path, body)
+
+    assert answer.status_code == 500
+    assert await everything(engine) == before
+
+
+@pytest.mark.parametrize("route", DEEDS, ids=" ".join)
+async def test_without_a_change_there_is_no_record(bench: Bench, engine: Engine, route: tuple[str, str]) -> None:
+    path, body = await DEEDS[route][0](bench)
+    before = await everything(engine)
+
+    async with refusing(engine, [name for name in before if not name.startswith("audit")]):
         answer = await send(bench, route[0], path, body)
 
     assert answer.status_code == 500
@@ -201,6 +220,49 @@ async def test_a_repeat_under_the_same_key_leaves_none(bench: Bench, route: tupl
 
     assert (first.status_code, again.status_code) == (201, 201)
     assert len(await records(bench)) == before
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def faulty(request: pytest.FixtureRequest) -> AsyncIterator[FaultyInline | FaultyPostgres]:
+    """A store whose answers get lost."""
+    engine = FaultyInline() if request.param == "sqlite" else FaultyPostgres(request.getfixturevalue("migrated_dsn"))
+    await upgrade(engine)
+    yield engine
+    await engine.close()
+
+
+@pytest.mark.parametrize("commits", [False, True], ids=["before the commit", "after the commit"])
+@pytest.mark.parametrize(
+    "route",
+    [
+        ("POST", "/v1/jobs"),
+        ("POST", "/v1/jobs/{jobId}/pause"),
+        ("POST", "/v1/jobs/{jobId}/executions"),
+        ("POST", "/v1/executions/{executionId}/cancel"),
+        ("POST", "/v1/executions/{executionId}/discard"),
+        ("PUT", "/v1/calendars/{name}"),
+    ],
+    ids=" ".join,
+)
+async def test_a_call_that_is_repeated_after_a_crash_leaves_one_record(
+    faulty: FaultyInline | FaultyPostgres, route: tuple[str, str], commits: bool
+) -> None:
+    bench = await bench_on(faulty)
+    given, actions = DEEDS[route]
+    path, body = await given(bench)
+    before = len(await records(bench))
+
+    lost = 0
+    for nth in range(6):
+        faulty.arm(nth, commits)
+        answer = await send(bench, route[0], path, body, **{"idempotency-key": "once"})
+        faulty.disarm()
+        lost += answer.status_code == 503
+    answer = await send(bench, route[0], path, body, **{"idempotency-key": "once"})
+
+    assert lost > 0
+    assert answer.status_code < 300, answer.text
+    assert [listed.record.action for listed in (await records(bench))[before:]] == actions
 
 
 @pytest.mark.parametrize("route", HARMLESS_TWICE, ids=" ".join)
@@ -315,21 +377,19 @@ async def everything(engine: Engine) -> dict[str, list[str]]:
     return {name: sorted(map(str, await raw(engine, f"SELECT * FROM {name}"))) for name in names if name != "routes"}
 
 
-class RefusingRecords:
-    """For as long as the block lasts, the store takes no record."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def __aenter__(self) -> None:
-        if self._engine.name == "sqlite":
-            await raw(self._engine, "CREATE TRIGGER refused BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no'); END")
-            return
-        await raw(self._engine, "CREATE FUNCTION refused() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$")
-        await raw(self._engine, "CREATE TRIGGER refused BEFORE INSERT ON audit FOR EACH ROW EXECUTE FUNCTION refused()")
-
-    async def __aexit__(self, *failure: object) -> None:
-        if self._engine.name == "sqlite":
-            await raw(self._engine, "DROP TRIGGER refused")
-        else:
-            await raw(self._engine, "DROP FUNCTION refused CASCADE")
+@asynccontextmanager
+async def refusing(engine: Engine, tables: Sequence[str]) -> AsyncIterator[None]:
+    """For as long as the block lasts, the store changes nothing in these tables."""
+    if engine.name == "sqlite":
+        names = [(f"refused_{table}_{word}", word, table) for table in tables for word in ("INSERT", "UPDATE", "DELETE")]
+        for name, word, table in names:
+            await raw(engine, f"CREATE TRIGGER {name} BEFORE {word} ON {table} BEGIN SELECT RAISE(ABORT, 'no'); END")
+        yield
+        for name, _, _ in names:
+            await raw(engine, f"DROP TRIGGER {name}")
+        return
+    await raw(engine, "CREATE FUNCTION refused() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$")
+    for table in tables:
+        await raw(engine, f"CREATE TRIGGER refused BEFORE INSERT OR UPDATE OR DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION refused()")
+    yield
+    await raw(engine, "DROP FUNCTION refused CASCADE")
