@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +35,13 @@ def intact(server: Running, links: int) -> str:
 
     eventually(look, 30, "the records are linked")
     return heads[-1]
+
+
+def run_of_the_page(directory: Path) -> subprocess.CompletedProcess[str]:
+    """The check that the page shows, on an export in this directory."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "audit.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    return subprocess.run([sys.executable, "-c", code], cwd=directory, capture_output=True, text=True, timeout=60)
 
 
 def test_a_deed_is_listed_exported_and_checked(server: Running, tmp_path: Path) -> None:
@@ -62,6 +72,10 @@ def test_a_deed_is_listed_exported_and_checked(server: Running, tmp_path: Path) 
         assert previous.hex() == hash
     assert f"{len(lines)}:{previous.hex()}" == head
     assert [json.loads(line)["action"] for line in kept.read_text().splitlines()] == ["job.create", "job.pause", "job.resume"]
+    (tmp_path / "audit.ndjson").write_text(exported.out)
+    assert run_of_the_page(tmp_path).returncode == 0
+    (tmp_path / "audit.ndjson").write_text(exported.out.replace("too loud", "too quiet"))
+    assert "AssertionError" in run_of_the_page(tmp_path).stderr
     assert (written.out, written.err) == ("", "3 records.\n")
     assert (compared.code, head in compared.out) == (0, True)
 
