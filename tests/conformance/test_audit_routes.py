@@ -327,7 +327,7 @@ async def test_a_record_says_what_changed(bench: Bench) -> None:
     assert (pause.reason, json.loads(pause.before or ""), json.loads(pause.after or "")) == (
         "the disks are full",
         {"state": "ACTIVE"},
-        {"state": "PAUSED"},
+        {"state": "PAUSED", "pauseReason": "the disks are full"},
     )
     first = [item["executionId"] for item in many.json()["items"]][:5]
     assert (enqueue.kind, enqueue.subject, json.loads(enqueue.after or "")) == ("job", job, {"count": 7, "first": first})

@@ -259,7 +259,8 @@ class Jobs:
             _refuse_cancelled(before)
             if state is JobState.CANCELLED or (state is JobState.PAUSED and not fires_once(before)):
                 before = await self._overdue.settle(before, now, partial(self.show, actor, id), unwanted_by=actor.key_id)
-            deed = on_job(actor if actor.reason or not reason else replace(actor, reason=reason), now, action, id)
+            why = actor if actor.reason or not reason else replace(actor, reason=reason)
+            deed = on_job(why, now, action, id, after={"pauseReason": reason} if reason else None)
             if await self._store.set_state(
                 actor.tenant, id, state, following(before, now), reason, now, before.version.number, by=actor.key_id, until=until, deed=deed
             ):
