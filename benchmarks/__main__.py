@@ -7,6 +7,7 @@ import platform
 import sqlite3
 
 from benchmarks.drain import drain
+from benchmarks.fairness import SHORT, fairness
 from benchmarks.harness import STORES, report
 from benchmarks.latency import latency
 from benchmarks.submit import submit
@@ -19,6 +20,7 @@ def main() -> None:
         asyncio.run(drain(kind, 100_000, 1 if kind == "sqlite" else 2))
         asyncio.run(submit(kind, 3.0, 64))
         asyncio.run(latency(kind, 50, 5.0))
+    fairness(*SHORT)
 
 
 if __name__ == "__main__":

@@ -71,11 +71,11 @@ async def opened(scratch: Scratch) -> AsyncIterator[Node]:
         await node.close()
 
 
-async def on_demand_job(node: Node, handler: str, name: str | None = None) -> Job:
+async def on_demand_job(node: Node, handler: str, name: str | None = None, actor: Actor = ACTOR) -> Job:
     """A job that is only enqueued."""
     now = node.clock.now()
     spec = JobSpec(name=name or f"bench-{secrets.token_hex(4)}", timing=Timing(), target=Target(handler=handler))
-    return (await node.jobs.create_specs(ACTOR, [(new_id(now, system_entropy), spec)], now))[0]
+    return (await node.jobs.create_specs(actor, [(new_id(now, system_entropy), spec)], now))[0]
 
 
 @contextlib.contextmanager

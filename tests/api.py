@@ -20,6 +20,8 @@ from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
 from duly.usecases.overdue import Overdue
+from duly.usecases.quotas import Directory
+from duly.usecases.tenants import Tenants
 from duly.usecases.why import Why
 from duly.usecases.workers import Workers
 
@@ -28,8 +30,10 @@ def services_on(
     store: Store, clock: Clock, entropy: Entropy, transport: Transport, *, keep: Micros = 30 * DAY, ttl: Micros = 15 * SECOND, **more: Any
 ) -> Services:
     """Every service on this store. Keys are random whatever the entropy: two of them must never be the same."""
-    jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, transport), clock, entropy, transport)
-    executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, entropy, transport)
+    quotas = Directory(store.tenants, clock)
+    jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, quotas, transport), quotas, clock, entropy, transport)
+    executions = Executions(jobs, store.intake, store.cancels, store.insights, quotas, clock, entropy, transport)
+    keyring = Keyring(store.keys, clock, secrets.randbits)
     chosen: dict[str, Any] = {"ready": store.health.ping} | more
     return Services(
         jobs=jobs,
@@ -40,10 +44,11 @@ def services_on(
         bulk=Bulk(store.letters, jobs, executions, store.cancels, clock, entropy, transport),
         backfills=Backfills(jobs, executions, store.letters, clock, entropy),
         access=Access(store.keys, clock),
-        keyring=Keyring(store.keys, clock, secrets.randbits),
+        keyring=keyring,
         workers=Workers(store, clock, entropy, transport, ttl),
         clock=clock,
         calendars=Calendars(store.calendars, clock, transport),
         audit=AuditTrail(store.audit),
+        tenants=Tenants(store.tenants, keyring, quotas, clock, transport),
         **chosen,
     )

@@ -17,7 +17,10 @@ from typing import NoReturn
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.services.databases import migrated_dsn, migrated_template, postgres_store, shared_dsn
 from tests.services.postgres import Postgres, PostgresMissing
+
+__all__ = ["migrated_dsn", "migrated_template", "postgres_store", "shared_dsn"]
 
 IN_CI = os.environ.get("CI") == "true"
 PR_SET_PDEATHSIG = 1

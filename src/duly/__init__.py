@@ -37,13 +37,14 @@ __all__ = [
     "Snooze",
     "Task",
     "TooLarge",
+    "TooMany",
     "Unavailable",
     "current",
 ]
 
 _HOMES = {
     "duly.compose": ("App",),
-    "duly.domain.errors": ("Conflict", "DulyError", "Forbidden", "Invalid", "LeaseLost", "NotFound", "TooLarge", "Unavailable"),
+    "duly.domain.errors": ("Conflict", "DulyError", "Forbidden", "Invalid", "LeaseLost", "NotFound", "TooLarge", "TooMany", "Unavailable"),
     "duly.ports.endings": ("Discard", "GiveUp", "RetryLater", "Snooze"),
     "duly.sdk.client": ("Client",),
     "duly.sdk.context": ("Cancelled", "Context", "current"),

@@ -19,6 +19,7 @@ from duly.usecases.bulk import Bulk
 from duly.usecases.executions import Executions
 from duly.usecases.jobs import Jobs
 from duly.usecases.overdue import Overdue
+from duly.usecases.quotas import Directory
 from tests.conformance.world import World
 
 ME = Actor(tenant=1, tenant_name="default", role=Role.OPERATOR, key_id="me")
@@ -49,8 +50,9 @@ class Bench:
     def __init__(self, world: World) -> None:
         clock, hints, entropy = _Clock(world), _Hints(), world.chance.getrandbits
         store: Any = world.store
-        jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, hints), clock, entropy, hints)
-        executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, entropy, hints)
+        quotas = Directory(store.tenants, clock)
+        jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, quotas, hints), quotas, clock, entropy, hints)
+        executions = Executions(jobs, store.intake, store.cancels, store.insights, quotas, clock, entropy, hints)
         self.world, self.jobs = world, jobs
         self.backfills = Backfills(jobs, executions, store.letters, clock, entropy)
         self.bulk = Bulk(store.letters, jobs, executions, store.cancels, clock, entropy, hints)

@@ -38,7 +38,8 @@ class Alone:
     due_at: Instant = START
     lease: int = 0
     holder: int = 0
-    wish: bool = False
+    # When somebody had been told that his wish to stop it is known.
+    wished: int | None = None
     checkpoint: int = 0
     # (worker, lives until), and who is lost for good.
     lives: frozenset[tuple[int, Instant]] = frozenset()
@@ -57,11 +58,15 @@ class Alone:
     def runs_under(self, worker: int, lease: int) -> bool:
         return self.state is State.RUNNING and (self.holder, self.lease) == (worker, lease)
 
-    def ended(self, outcome: Outcome, state: State, retry_at: Instant | None) -> Alone:
-        if state is State.SCHEDULED and self.wish:
-            state = State.CANCELLED
-        due_at = retry_at if state is State.SCHEDULED and retry_at is not None else self.due_at
-        return replace(self, state=state, due_at=due_at, lease=0, holder=0, ends=(*self.ends, outcome))
+    def ended(self, op: Operation, outcome: Outcome, state: State, retry_at: Instant | None) -> Iterable[Alone]:
+        """A wish that comes while an attempt ends may not be noticed: what waits once more is stopped there."""
+        ended = replace(self, state=state, lease=0, holder=0, ends=(*self.ends, outcome))
+        waits = state is State.SCHEDULED
+        obeys = waits or outcome is Outcome.WORKER_LOST
+        if self.wished is None or self.wished > op.begun or not obeys:
+            yield replace(ended, due_at=retry_at) if waits and retry_at is not None else ended
+        if self.wished is not None and obeys:
+            yield replace(ended, state=State.CANCELLED)
 
 
 def is_beyond_sense(until: Instant, now: Instant) -> bool:
@@ -85,7 +90,7 @@ def step(now_is: Alone, op: Operation) -> Iterable[Alone]:
         case "finish", (worker, lease, outcome, state, retry_at):
             if now_is.runs_under(worker, lease):
                 if not op.answer:
-                    yield replace(now_is.ended(outcome, state, retry_at), reported=now_is.reported | {lease})
+                    yield from replace(now_is, reported=now_is.reported | {lease}).ended(op, outcome, state, retry_at)
             elif op.answer == (lease not in now_is.reported):
                 yield now_is
         case "save", (worker, lease, number):
@@ -103,17 +108,17 @@ def step(now_is: Alone, op: Operation) -> Iterable[Alone]:
             yield now_is
             if now_is.state is State.RUNNING and now_is.holder in now_is.lost:
                 dies = now_is.ends.count(Outcome.WORKER_LOST) + 1 >= RETRY.max_losses
-                state = State.CANCELLED if now_is.wish else State.DEAD if dies else State.SCHEDULED
                 # When it waits again is for the product to say; the final look does not depend on it, a promotion may.
-                yield now_is.ended(Outcome.WORKER_LOST, state, now)
+                yield from now_is.ended(op, Outcome.WORKER_LOST, State.DEAD if dies else State.SCHEDULED, now)
         case "promote", (now,):
             yield now_is
             if now_is.state is State.SCHEDULED and now_is.due_at <= now:
-                yield replace(now_is, state=State.CANCELLED if now_is.wish else State.PENDING)
+                yield replace(now_is, state=State.PENDING if now_is.wished is None else State.CANCELLED)
         case "wish", ():
-            yield now_is if is_final(now_is.state) else replace(now_is, wish=True)
+            is_new = now_is.wished is None and not is_final(now_is.state)
+            yield replace(now_is, wished=op.ended) if is_new else now_is
         case "act", ():
-            yield replace(now_is, state=State.CANCELLED) if now_is.wish and now_is.state in WAITING else now_is
+            yield replace(now_is, state=State.CANCELLED) if now_is.wished is not None and now_is.state in WAITING else now_is
         case "read", ():
             if op.answer is now_is.state:
                 yield now_is
@@ -313,6 +318,10 @@ CLAIM_2_LATER = (("renew", (W2, START + SECOND), True), *LOST_1, CLAIM_2)
         ((RENEW_1, ("renew", (W1, START - 2 * SECOND), True), ("claim", (W1, LONG_GONE), 1)), False, False),
         ((("wish", (), None), ("act", (), None), CLAIM_1), False, False),
         ((CLAIM_1, ("wish", (), None), ("act", (), None), ("read", (), State.RUNNING)), False, True),
+        # A wish that is known when the attempt ends is obeyed; one that comes meanwhile may be obeyed later.
+        ((CLAIM_1, ("wish", (), None), *LOST_1[:2], ("look", (), (State.CANCELLED, (Outcome.WORKER_LOST,), 0))), False, True),
+        ((CLAIM_1, ("wish", (), None), *LOST_1[:2], ("look", (), (State.SCHEDULED, (Outcome.WORKER_LOST,), 0))), False, False),
+        ((CLAIM_1, ("wish", (), None), *LOST_1[:2], ("look", (), (State.SCHEDULED, (Outcome.WORKER_LOST,), 0))), True, True),
     ],
 )
 def test_the_search_tells_what_can_be_from_what_cannot(answers: Any, at_once: bool, is_explained: bool) -> None:

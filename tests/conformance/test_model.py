@@ -26,10 +26,10 @@ from duly.domain.overlap import OverlapPolicy
 from duly.domain.retry import Backoff, RetryPolicy
 from duly.domain.shards import shard_of
 from duly.ports.store import ExecutionFilter
-from tests.conformance.conftest import empty
 from tests.conformance.ledger import assert_ledger_is_sound, raw
 from tests.conformance.model import Model, Plan
 from tests.conformance.world import World
+from tests.services.databases import empty
 
 RETRY = RetryPolicy(max_attempts=2, backoff=Backoff.FIXED, initial_delay=10 * SECOND, jitter=0.0, max_losses=2)
 POLICIES = list(OverlapPolicy)

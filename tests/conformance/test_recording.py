@@ -44,6 +44,8 @@ UNTOLD = {
     "calendars": "definitions",
     "calendar_uses": "definitions",
     "batches": "a wish of many; each of its effects is told",
+    "headroom": "what is left of a quota; what it bounds is told",
+    "fires": "how many came in; each of them is told",
     "settled": "what people did about a dead letter; a replay is an execution of its own",
 }
 TOLD = {

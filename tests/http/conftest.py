@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 
+from duly.adapters.sql.engine import Engine
+from duly.adapters.sql.engine_postgres import PostgresEngine
 from duly.adapters.sql.engine_sqlite import InlineSqliteEngine
 from duly.adapters.sql.migrate import upgrade
 from duly.adapters.sql.store import store_on
@@ -146,11 +148,21 @@ class Bench:
         assert await self.store.outcomes.append_logs(self.worker, lines) == len(messages)
 
 
+@pytest.fixture(params=("sqlite", "postgres"))
+def store_kind(request: pytest.FixtureRequest) -> str:
+    """Each kind of store in turn. A module whose tests hardly get to the store overrides it."""
+    return str(request.param)
+
+
 @pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
+async def bench(request: pytest.FixtureRequest, store_kind: str) -> AsyncIterator[Bench]:
     """Everything that an API test needs, fresh."""
-    engine = InlineSqliteEngine()
-    await upgrade(engine)
+    engine: Engine
+    if store_kind == "postgres":
+        engine = PostgresEngine(request.getfixturevalue("postgres_store"))
+    else:
+        engine = InlineSqliteEngine()
+        await upgrade(engine)
     store = store_on(engine)
     clock = HandClock()
     hints = NotedHints(clock)
@@ -172,6 +184,8 @@ async def bench() -> AsyncIterator[Bench]:
     for secret, role in ((ADMIN, Role.ADMIN), (OPERATOR, Role.OPERATOR), (VIEWER, Role.VIEWER), (WORKER, Role.WORKER)):
         await store.keys.add_key(key_row(secret, role, tenant=1))
     await engine.script("INSERT INTO tenants (tenant, name) VALUES (2, 'strangers');")
+    if store_kind == "postgres":
+        await engine.script("SELECT setval(pg_get_serial_sequence('tenants', 'tenant'), max(tenant)) FROM tenants;")
     await store.keys.add_key(key_row(STRANGER, Role.ADMIN, tenant=2))
     services = services_on(store, clock, entropy, hints, ready=ready, version="1.2.3")
     yield Bench(create_api(services, sleep=sleep, entropy=entropy), services, store, clock, hints, slept, is_away)

@@ -19,6 +19,11 @@ ECHO = {"handler": "duly.echo"}
 WRITING = [declared for declared in route_table().routes if declared.body is not None]
 
 
+@pytest.fixture
+def store_kind() -> str:
+    return "sqlite"
+
+
 def is_a_problem(answer: httpx.Response) -> bool:
     problem = answer.json()
     return (
@@ -143,7 +148,7 @@ async def test_every_route_refuses_bad_bodies(
     job = await bench.job()
     path = declared.path.replace("{jobId}", job).replace("{executionId}", await bench.enqueue(job)).replace("{name}", "holidays")
     path = path.replace("{batchId}", await bench.batch())
-    path = path.replace("{workerId}", "1")
+    path = path.replace("{workerId}", "1").replace("{tenant}", "default")
 
     answer = await admin.request(declared.method, path, content=body, headers={"content-type": "application/json", **headers})
 

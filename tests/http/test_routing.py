@@ -20,12 +20,18 @@ CLOSED = [declared for declared in ROUTES if declared.role is not None]
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY"]
 IDS = {
     "{name}": "no-such",
+    "{tenant}": "no-such",
     "{jobId}": "job_" + "0" * 32,
     "{executionId}": "run_" + "0" * 32,
     "{batchId}": "batch_" + "0" * 32,
     "{workerId}": "0",
     "{keyId}": "0" * 16,
 }
+
+
+@pytest.fixture
+def store_kind() -> str:
+    return "sqlite"
 
 
 def named(declared: Route) -> str:
@@ -241,10 +247,12 @@ async def test_malformed_ids_are_malformed_and_foreign_ones_are_not_there(bench:
         assert b"DULY-E111" in malformed[2]
 
 
-@pytest.mark.parametrize("declared", [declared for declared in CLOSED if "{name}" in declared.path], ids=named)
+@pytest.mark.parametrize(
+    "declared", [declared for declared in CLOSED if "{name}" in declared.path or "{tenant}" in declared.path], ids=named
+)
 async def test_malformed_names_are_malformed(bench: Bench, declared: Route) -> None:
     for bad in ("-x", "x:y", "x~y", "x" * 65):
-        status, _, body = await send(bench.api, declared.method, declared.path.replace("{name}", bad), ADMIN)
+        status, _, body = await send(bench.api, declared.method, filled(declared.path, name=bad, tenant=bad), ADMIN)
         assert status == 422, bad
         assert b"DULY-E114" in body
 

@@ -15,6 +15,11 @@ from tests.http.conftest import ADMIN, Bench
 
 
 @pytest.fixture
+def store_kind() -> str:
+    return "sqlite"
+
+
+@pytest.fixture
 async def server(bench: Bench) -> AsyncIterator[ApiServer]:
     served = ApiServer(create_api(bench.services), port=0, grace=2)
     stop = asyncio.Event()

@@ -31,6 +31,7 @@ from duly.roles.worker import Worker, WorkerSettings
 from duly.usecases.executions import Executions, Wanted
 from duly.usecases.jobs import Jobs
 from duly.usecases.overdue import Overdue
+from duly.usecases.quotas import Directory
 from duly.wire.jobs import JobShape
 
 ACTOR = Actor(1, "default", Role.ADMIN, "test")
@@ -85,7 +86,14 @@ class World:
     def dispatcher(self, name: str = "d1") -> Dispatcher:
         ownership = Ownership(name, self.store.leases, self.clock, OwnershipSettings())
         return Dispatcher(
-            ownership, self.store.schedules, self.store.definitions, MemoryHotIndex(), self.transport, self.clock, DispatcherSettings()
+            ownership,
+            self.store.schedules,
+            self.store.definitions,
+            Directory(self.store.tenants, self.clock),
+            MemoryHotIndex(),
+            self.transport,
+            self.clock,
+            DispatcherSettings(),
         )
 
     def sweeper(self) -> Sweeper:
@@ -115,9 +123,15 @@ async def world() -> AsyncIterator[World]:
     await upgrade(engine)
     store, clock, transport = store_on(engine), HandClock(), Bell()
     entropy = random.Random(7).getrandbits
-    jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, transport), clock, entropy, transport)
+    quotas = Directory(store.tenants, clock)
+    jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, quotas, transport), quotas, clock, entropy, transport)
     yield World(
-        store, clock, entropy, transport, jobs, Executions(jobs, store.intake, store.cancels, store.insights, clock, entropy, transport)
+        store,
+        clock,
+        entropy,
+        transport,
+        jobs,
+        Executions(jobs, store.intake, store.cancels, store.insights, quotas, clock, entropy, transport),
     )
     await store.health.close()
 

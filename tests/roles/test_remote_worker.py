@@ -90,7 +90,7 @@ class Site:
         return [attempt.outcome for attempt in await self.executions.attempts(ADMIN, id)]
 
     def remote(self, key: str | None = None) -> RemoteStore:
-        found = open_remote(f"http://127.0.0.1:{self.port}", key or self.key, SystemClock(), agent="tests")
+        found = open_remote(f"http://127.0.0.1:{self.port}", key or self.key, SystemClock(), self.registry, agent="tests")
         self.remotes.append(found)
         return found
 
@@ -357,7 +357,7 @@ async def test_a_server_that_speaks_no_sense_is_away(site: Site) -> None:
 
     answers = [False, True]
     impostor = await asyncio.start_server(answer, "127.0.0.1", 0)
-    remote = open_remote(f"http://127.0.0.1:{impostor.sockets[0].getsockname()[1]}", site.key, SystemClock(), agent="tests")
+    remote = open_remote(f"http://127.0.0.1:{impostor.sockets[0].getsockname()[1]}", site.key, SystemClock(), site.registry, agent="tests")
     site.remotes.append(remote)
 
     for _ in range(2):
@@ -376,3 +376,50 @@ async def test_the_clock_is_put_on_the_servers(site: Site) -> None:
     await remote.liveness.register("w", WorkerAbout("default", handlers=["h"], slots=1), 0, LIFE.ttl)
 
     assert -SECOND < clock.now() - site.clock.now() <= 0, "a worker's clock is never ahead of the store's"
+
+
+class Pool:
+    """Two places that handlers share."""
+
+    def __init__(self) -> None:
+        self.wanted = 0
+        self.go_on = asyncio.Event()
+
+    @property
+    def free(self) -> int:
+        return max(2 - self.wanted, 0)
+
+    async def run(self, attempt: Attempt) -> None:
+        self.wanted += 1
+        try:
+            await self.go_on.wait()
+        finally:
+            self.wanted -= 1
+
+
+async def test_who_could_only_wait_for_a_place_is_left_to_other_workers(site: Site) -> None:
+    """In whatever order the handlers come: those with places are bounded by them, the others are not."""
+    pool = Pool()
+    for name in ("a-heavy", "z-heavy"):
+        site.registry.add(Handler(name, pool.run, places=pool))
+    site.handle("quick", lambda attempt: asyncio.sleep(0))
+    heavy = [id for name in ("a-heavy", "z-heavy") for id in await site.enqueue(await site.create(name=name, target={"handler": name}), 10)]
+    quick = await site.enqueue(await site.create(name="quick", target={"handler": "quick"}), 8)
+    worker, remote = await site.worker()
+
+    async def count(ids: list[ExecutionId], state: State) -> int:
+        return [(await site.show(id)).state for id in ids].count(state)
+
+    async def the_quick_are_done() -> bool:
+        return await count(quick, State.SUCCEEDED) == 8
+
+    await step_until(worker, remote, the_quick_are_done)
+
+    assert await count(heavy, State.RUNNING) == 2
+    assert await count(heavy, State.PENDING) == 18
+
+    async def all_are_done() -> bool:
+        return await count(heavy, State.SUCCEEDED) == 20
+
+    pool.go_on.set()
+    await step_until(worker, remote, all_are_done)

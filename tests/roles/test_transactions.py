@@ -34,6 +34,7 @@ from duly.roles.worker import Worker
 from duly.usecases.executions import Executions
 from duly.usecases.jobs import Jobs
 from duly.usecases.overdue import Overdue
+from duly.usecases.quotas import Directory
 from tests.conformance.ledger import assert_ledger_is_sound, raw
 from tests.executors.attempts import python as attempt_of
 from tests.roles import child_bank
@@ -108,8 +109,9 @@ class Bank:
 def bank_on(engine: Engine, transactions: Transactions) -> Bank:
     store, clock, transport = store_on(engine), HandClock(), Bell()
     entropy = random.Random(7).getrandbits
-    jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, transport), clock, entropy, transport)
-    executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, entropy, transport)
+    quotas = Directory(store.tenants, clock)
+    jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, quotas, transport), quotas, clock, entropy, transport)
+    executions = Executions(jobs, store.intake, store.cancels, store.insights, quotas, clock, entropy, transport)
     return Bank(World(store, clock, entropy, transport, jobs, executions), engine, App("bank"), transactions)
 
 

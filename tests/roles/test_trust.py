@@ -10,6 +10,7 @@ from duly.domain.instants import HOUR, SECOND, Instant
 from duly.roles.dispatcher import Dispatcher, DispatcherSettings
 from duly.roles.ownership import Ownership, OwnershipSettings
 from duly.roles.timekeeper import Timekeeper
+from duly.usecases.quotas import Directory
 from tests.roles.conftest import HandClock, World
 
 
@@ -66,7 +67,10 @@ async def test_a_slow_answer_lengthens_no_ownership(world: World) -> None:
 async def test_a_dispatcher_looks_again_however_far_the_next_known_instant_is(world: World) -> None:
     hot_index, settings = MemoryHotIndex(), DispatcherSettings()
     ownership = Ownership("d1", world.store.leases, world.clock, OwnershipSettings())
-    dispatcher = Dispatcher(ownership, world.store.schedules, world.store.definitions, hot_index, world.transport, world.clock, settings)
+    quotas = Directory(world.store.tenants, world.clock)
+    dispatcher = Dispatcher(
+        ownership, world.store.schedules, world.store.definitions, quotas, hot_index, world.transport, world.clock, settings
+    )
     await dispatcher.step(world.clock.now())
     await hot_index.add([world.clock.now() + HOUR])
 

@@ -24,9 +24,9 @@ from duly.domain.lifecycle import State
 from duly.ports.handlers import Attempt
 from duly.ports.store import ExecutionFilter
 from duly.sdk.task import Task
-from tests.conformance.conftest import empty, migrate, run_aside
 from tests.conformance.world import World
 from tests.sdk.libraries import ASYNC, BLOCKING, django_database
+from tests.services.databases import empty, migrate, run_aside
 from tests.services.postgres import Postgres
 
 LIBRARIES = sorted({**ASYNC, **BLOCKING})

@@ -32,6 +32,7 @@ from duly.usecases.calendars import Calendars
 from duly.usecases.executions import Executions
 from duly.usecases.jobs import Jobs
 from duly.usecases.overdue import Overdue
+from duly.usecases.quotas import Directory
 from duly.verify.history import Refusal
 from tests.simulation.clocks import NodeClock, StoreClock
 from tests.simulation.database import NodeEngine, Server, Wire
@@ -140,8 +141,16 @@ class Fleet:
 
     def _api(self, machine: Machine) -> Api:
         store, clock, transport = machine.store, machine.clock, machine.transport
-        jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, transport), clock, self._for_few_shards(clock), transport)
-        executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, self.entropy, transport)
+        quotas = Directory(store.tenants, clock)
+        jobs = Jobs(
+            store.definitions,
+            Overdue(store.schedules, store.leases, quotas, transport),
+            quotas,
+            clock,
+            self._for_few_shards(clock),
+            transport,
+        )
+        executions = Executions(jobs, store.intake, store.cancels, store.insights, quotas, clock, self.entropy, transport)
         return Api(
             jobs,
             executions,
@@ -172,7 +181,8 @@ class Fleet:
         settings = OwnershipSettings(ttl=ttl, renew_every=ttl // 3, patience=ttl * 5 // 6, margin=ttl // 6)
         ownership = machine.ownership = Ownership(f"{machine.name}:{self.starts}", store.leases, clock, settings)
         index = machine.index = ForgetfulIndex()
-        dispatcher = Dispatcher(ownership, store.schedules, store.definitions, index, transport, clock, DispatcherSettings())
+        quotas = Directory(store.tenants, clock)
+        dispatcher = Dispatcher(ownership, store.schedules, store.definitions, quotas, index, transport, clock, DispatcherSettings())
         hydrator = Hydrator(ownership, store.schedules, index, transport, HydratorSettings())
         sweeper = Sweeper(store.losses, SweeperSettings(reconcile_every=20 * SECOND))
 

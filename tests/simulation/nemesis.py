@@ -43,8 +43,8 @@ class Nemesis:
             if kind in self.plan.faults:
                 self._always(kind)
         kinds = [kind for kind in self.plan.faults if kind not in ALWAYS]
-        # What reports arrive too late is seldom reached otherwise.
-        kinds += [kind for kind in kinds if kind == "stall"] * 3
+        # Reports that arrive too late, and leaders who do not know that they were replaced, are seldom reached otherwise.
+        kinds += [kind for kind in kinds if kind == "stall"] * 4 + [kind for kind in kinds if kind == "pause"]
         while kinds:
             await asyncio.sleep(chance.expovariate(1 / self.plan.every))
             if loop.now >= until:
@@ -128,7 +128,7 @@ class Nemesis:
                 machine = chance.choice([one for one in alive if one.kind == "worker"] or alive)
                 fault.nodes = [machine.name]
                 machine.wire.stall = ttl * chance.uniform(0.7, 1.1) + chance.uniform(0, 4)
-                await asyncio.sleep(chance.uniform(1, 4))
+                await asyncio.sleep(chance.uniform(2, 6))
                 lasts, machine.wire.stall = machine.wire.stall, 0.0
                 await asyncio.sleep(lasts)
             case "drift":

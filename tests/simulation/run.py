@@ -223,7 +223,13 @@ class World:
             refusals=self.fleet.refusals,
             faults=self.nemesis.faults,
             final=Final(at=now, jobs=jobs, executions=_standing(connection)),
-            about={"seed": self.plan.seed, "store": "sqlite", "skew": max(clock.farthest for clock in self.fleet.clocks)} | self._excuses(),
+            about={
+                "seed": self.plan.seed,
+                "store": "sqlite",
+                "skew": max(clock.farthest for clock in self.fleet.clocks),
+                "dispatchers": [machine.name for machine in self.fleet.machines.values() if machine.kind == "server"],
+                **self._excuses(),
+            },
         )
 
 

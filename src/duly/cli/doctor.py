@@ -101,17 +101,20 @@ def _store(settings: config.Settings) -> Iterator[Finding]:
         yield Finding("store", WARN, f"there is no store at {where} yet", "`duly up` makes it; DULY_HOME or DULY_STORE name another.")
         return
 
-    async def look(engine: Engine) -> tuple[Micros, list[Migration]]:
+    async def look(engine: Engine) -> tuple[Micros, list[Migration], bool]:
         before = output.now()
         there = await engine.store_now()
-        return there - (before + output.now()) // 2, await pending(engine)
+        skew = there - (before + output.now()) // 2
+        return skew, await pending(engine), await engine.has_wall()
 
-    skew, waiting = db.on_store(settings.store, look)
+    skew, waiting, is_walled = db.on_store(settings.store, look)
     yield Finding("store", PASS, f"the store at {where} answers")
     if waiting:
         yield Finding("schema", FAIL, f"the schema lacks {len(waiting)} migration(s)", "duly db upgrade")
     else:
         yield Finding("schema", PASS, "the schema is current")
+    if path is None and not waiting:
+        yield _wall(is_walled)
     if path is not None:
         yield Finding("clock", PASS, "the store goes by this machine's clock")
     elif abs(skew) > TOLERATED_SKEW:
@@ -119,6 +122,13 @@ def _store(settings: config.Settings) -> Iterator[Finding]:
         yield Finding("clock", WARN, text, "Roles correct for it; still, synchronise the clocks (chrony or systemd-timesyncd).")
     else:
         yield Finding("clock", PASS, f"this machine's clock and the store's differ by {output.span(abs(skew))}")
+
+
+def _wall(is_there: bool) -> Finding:
+    if is_there:
+        return Finding("wall", PASS, "the server keeps tenants apart as well (row-level security)")
+    fix = "As a superuser: CREATE ROLE duly_tenant NOLOGIN; GRANT duly_tenant TO the user of DULY_STORE; then `duly db upgrade`."
+    return Finding("wall", WARN, "tenants are kept apart by Duly's statements alone: its user may not create the role duly_tenant", fix)
 
 
 def _files(settings: config.Settings) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, Unavailable
+from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, TooMany, Unavailable
 
 OK, FAILURE, USAGE, NOT_FOUND, NOT_ALLOWED, CONFLICT, UNREACHABLE, TIMED_OUT, RUN_FAILED = range(9)
 INTERRUPTED = 130
@@ -25,7 +25,7 @@ def exit_code(error: DulyError) -> int:
             return NOT_FOUND
         case Forbidden():
             return NOT_ALLOWED
-        case Conflict():
+        case Conflict() | TooMany():
             return CONFLICT
         case Unavailable():
             return UNREACHABLE

@@ -25,6 +25,7 @@ from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
 from duly.usecases.overdue import Overdue
+from duly.usecases.quotas import Directory
 
 log = logging.getLogger("duly")
 
@@ -38,6 +39,7 @@ class Node:
     store: Store
     clock: SystemClock
     transport: Transport
+    quotas: Directory
     jobs: Jobs
     executions: Executions
     fleet: Fleet
@@ -66,14 +68,16 @@ async def open_node(settings: config.Settings, *, migrate: bool = True) -> Node:
         await store.health.close()
         raise
     transport = _transport(engine)
-    jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, transport), clock, system_entropy, transport)
-    executions = Executions(jobs, store.intake, store.cancels, store.insights, clock, system_entropy, transport)
+    quotas = Directory(store.tenants, clock)
+    jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, quotas, transport), quotas, clock, system_entropy, transport)
+    executions = Executions(jobs, store.intake, store.cancels, store.insights, quotas, clock, system_entropy, transport)
     return Node(
         settings,
         engine,
         store,
         clock,
         transport,
+        quotas,
         jobs,
         executions,
         Fleet(store.insights, clock),

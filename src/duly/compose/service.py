@@ -30,6 +30,7 @@ from duly.usecases.audit import AuditTrail
 from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.dead_letters import DeadLetters
+from duly.usecases.tenants import Tenants
 from duly.usecases.why import Why
 from duly.usecases.workers import Workers
 
@@ -69,7 +70,7 @@ class Service:
                 notary = Notary(node.store.audit, NotarySettings(keep=node.settings.audit_retention))
                 tasks.append(asyncio.create_task(loop.run(notary, node.clock, stop, system_entropy)))
             if "pruner" in self.roles:
-                pruner = Pruner(node.store.retention, PrunerSettings(keep=node.settings.retention))
+                pruner = Pruner(node.store.retention, node.store.tenants, PrunerSettings(keep=node.settings.retention))
                 tasks.append(asyncio.create_task(loop.run(pruner, node.clock, stop, system_entropy)))
             if "worker" in self.roles:
                 tasks.append(asyncio.create_task(self._work(stop)))
@@ -88,6 +89,7 @@ class Service:
         from duly.http.services import Services
 
         node = self.node
+        keyring = Keyring(node.store.keys, node.clock, system_entropy)
         services = Services(
             jobs=node.jobs,
             executions=node.executions,
@@ -97,12 +99,13 @@ class Service:
             bulk=Bulk(node.store.letters, node.jobs, node.executions, node.store.cancels, node.clock, system_entropy, node.transport),
             backfills=Backfills(node.jobs, node.executions, node.store.letters, node.clock, system_entropy),
             access=Access(node.store.keys, node.clock),
-            keyring=Keyring(node.store.keys, node.clock, system_entropy),
+            keyring=keyring,
             workers=Workers(node.store, node.clock, system_entropy, node.transport, node.settings.worker_ttl),
             clock=node.clock,
             ready=node.store.health.ping,
             calendars=node.calendars,
             audit=AuditTrail(node.store.audit),
+            tenants=Tenants(node.store.tenants, keyring, node.quotas, node.clock, node.transport),
         )
         server = ApiServer(create_api(services), host=node.settings.host, port=node.settings.port)
         ended = asyncio.Event()
@@ -135,7 +138,14 @@ class Service:
         ownership = Ownership(name, node.store.leases, node.clock, OwnershipSettings())
         hot_index = MemoryHotIndex()
         dispatcher = Dispatcher(
-            ownership, node.store.schedules, node.store.definitions, hot_index, node.transport, node.clock, DispatcherSettings()
+            ownership,
+            node.store.schedules,
+            node.store.definitions,
+            node.quotas,
+            hot_index,
+            node.transport,
+            node.clock,
+            DispatcherSettings(),
         )
         hydrator = Hydrator(ownership, node.store.schedules, hot_index, node.transport, HydratorSettings())
 
@@ -155,7 +165,7 @@ class Service:
         transactions = open_transactions(node.engine)
         work = Work(node.settings, self.app, self.app_reference, self.may_restart, transactions)
         try:
-            self.wants_restart = await work.run(node.store, node.transport, node.clock, liveness_opener(node), stop)
+            self.wants_restart = await work.run(work.registry(), node.store, node.transport, node.clock, liveness_opener(node), stop)
         finally:
             await transactions.close()
 

@@ -46,7 +46,9 @@ class RemoteService:
         if settings.key is None:
             hint = "`duly key create --role worker --name NAME` makes one; give it as DULY_KEY."
             raise Forbidden("DULY-E301", "There is no key to use.", hint=hint)
-        store = open_remote(settings.url, settings.key, clock, agent=agent)
+        work = Work(settings, self.app, self.app_reference, self.may_restart)
+        registry = work.registry()
+        store = open_remote(settings.url, settings.key, clock, registry, agent=agent)
         try:
             with contextlib.suppress(Unavailable):
                 # A server that is away may come; a key that is refused is a mistake.
@@ -54,8 +56,7 @@ class RemoteService:
             if started is not None:
                 started(self)
             opener = remote_liveness_opener(settings.url, settings.key, store.time, agent=agent)
-            work = Work(settings, self.app, self.app_reference, self.may_restart)
-            self.wants_restart = await work.run(store, store.transport, clock, opener, stop)
+            self.wants_restart = await work.run(registry, store, store.transport, clock, opener, stop)
         finally:
             await store.close()
 
@@ -70,12 +71,21 @@ class Work:
     may_restart: bool
     transactions: Transactions | None = None
 
+    def registry(self) -> Registry:
+        """What it offers."""
+        return build_registry(self.settings, self.app, self.app_reference, self.transactions)
+
     async def run(
-        self, store: WorkerStore, transport: Transport, clock: SystemClock, open_liveness: OpenLiveness, stop: asyncio.Event
+        self,
+        registry: Registry,
+        store: WorkerStore,
+        transport: Transport,
+        clock: SystemClock,
+        open_liveness: OpenLiveness,
+        stop: asyncio.Event,
     ) -> bool:
         """A worker's shift, from its first registration to its retirement; True when its process should be started again."""
         settings = self.settings
-        registry = build_registry(settings, self.app, self.app_reference, self.transactions)
         about = WorkerAbout(
             pool=settings.pool,
             labels=settings.labels,

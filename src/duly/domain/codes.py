@@ -186,6 +186,21 @@ _ALL = (
         "Another fire is skipped already",
         "One fire at a time can be skipped. Take the other back with `duly unskip JOB`.",
     ),
+    Code(
+        "DULY-E261",
+        409,
+        "The tenant exists already",
+        "Choose another name, change it with PUT, or make a key for it with POST /v1/tenants/{tenant}/keys.",
+    ),
+    Code(
+        "DULY-E262", 404, "No such tenant", "It does not exist, or is not the tenant of this key. `duly tenant list` shows those you see."
+    ),
+    Code(
+        "DULY-E263",
+        403,
+        "Only for the installation's administrators",
+        "Use an ADMIN key of the tenant default: it alone makes tenants and changes their weights and quotas.",
+    ),
     Code("DULY-E271", 422, "Unknown channel", "Duly-Channel is one of api, cli, sdk, dashboard and proxy, or left out."),
     Code(
         "DULY-E272",
@@ -212,6 +227,30 @@ _ALL = (
         403,
         "The key's role does not allow this",
         "Ask for a key with the role that the problem names. Worker keys open the worker protocol and nothing else.",
+    ),
+    Code(
+        "DULY-E401",
+        429,
+        "The quota of jobs is used up",
+        "Cancel jobs that are not needed, or ask for a larger maxJobs. `duly tenant show` says what is used.",
+    ),
+    Code(
+        "DULY-E402",
+        429,
+        "The quota of waiting executions is used up",
+        "Submit again when some have started: Retry-After says when to try. Or ask for a larger maxQueued.",
+    ),
+    Code(
+        "DULY-E403",
+        429,
+        "The quota of executions per minute is used up",
+        "Submit again after Retry-After seconds, or ask for a larger maxFiresPerMinute.",
+    ),
+    Code(
+        "DULY-E404",
+        413,
+        "The payload is larger than the tenant may send",
+        "Keep it elsewhere and pass a reference, or ask for a larger maxPayloadBytes.",
     ),
     Code(
         "DULY-E501",

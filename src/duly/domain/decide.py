@@ -16,6 +16,7 @@ from duly.domain.lifecycle import SkipReason, State
 from duly.domain.limits import gates_of
 from duly.domain.retry import RetryPolicy, bounded_wait, delay_before_retry
 from duly.domain.schedule import next_fire
+from duly.domain.tenants import Quotas, tenant_gates
 
 # An advance takes at most this many targets; the rest of a long outage follows in the next batches.
 TARGETS_PER_ADVANCE = 100
@@ -23,6 +24,8 @@ TARGETS_PER_ADVANCE = 100
 WAIT_AFTER_LOSS: Micros = SECOND
 # Attempts are numbered in a small integer. Who snoozes costs none, but is counted among them.
 MOST_CALLS = 32_000
+# No tenant has quotas.
+UNBOUNDED: Mapping[int, Quotas] = {}
 # The reason of an execution that is dead because its attempts together took too long.
 EXECUTION_TIMEOUT = "execution timeout"
 
@@ -35,7 +38,14 @@ class Firing:
     fires: list[Fire]
 
 
-def firings(due: Sequence[DueSchedule], versions: Mapping[int, JobVersion], now: Instant, *, most: int = 2000) -> Iterator[Firing]:
+def firings(
+    due: Sequence[DueSchedule],
+    versions: Mapping[int, JobVersion],
+    now: Instant,
+    quotas: Mapping[int, Quotas] = UNBOUNDED,
+    *,
+    most: int = 2000,
+) -> Iterator[Firing]:
     """What the due schedules fire, in batches of about `most`: a herd after an outage must not hold the store in one transaction.
 
     A schedule whose version is not in `versions` (a newer release wrote it) is left for those who can read it.
@@ -51,14 +61,14 @@ def firings(due: Sequence[DueSchedule], versions: Mapping[int, JobVersion], now:
         if schedule is not None and (following := next_fire(schedule, item.next_fire_at)) is not None and following <= now:
             count += TARGETS_PER_ADVANCE
         if count >= most:
-            yield fires(part, versions, now)
+            yield fires(part, versions, now, quotas)
             part, count = [], 0
     if part:
-        yield fires(part, versions, now)
+        yield fires(part, versions, now, quotas)
 
 
-def fires(due: Sequence[DueSchedule], versions: Mapping[int, JobVersion], now: Instant) -> Firing:
-    """What the due schedules fire, in the order of their ids, and where each stands afterwards.
+def fires(due: Sequence[DueSchedule], versions: Mapping[int, JobVersion], now: Instant, quotas: Mapping[int, Quotas] = UNBOUNDED) -> Firing:
+    """What the due schedules fire, in the order of their ids, and where each stands afterwards. `quotas` are those of the tenants.
 
     Computed from the scheduled time, never from now, so two dispatchers decide the same.
     """
@@ -74,6 +84,8 @@ def fires(due: Sequence[DueSchedule], versions: Mapping[int, JobVersion], now: I
         plan = plan_fires(schedule, spec.catch_up, item.next_fire_at, now, limit=TARGETS_PER_ADVANCE)
         advances.append(Advance(item.job_id, item.shard, item.version, item.next_fire_at, plan.next_at, item.skip_at))
         gates = gates_of(spec.limits, version.tenant, item.job_id, spec.name, spec.payload) if spec.limits.gated else ()
+        if version.tenant in quotas:
+            gates += tenant_gates(version.tenant, quotas[version.tenant])
         for target in plan.targets:
             asked = target.at == item.skip_at
             delay = jitter_of(schedule, spec.timing.jitter, item.job_id, target.at) if spec.timing.jitter else 0

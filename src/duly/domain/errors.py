@@ -7,6 +7,7 @@
     │   └── LeaseLost     the attempt is no longer this worker's to end
     ├── Forbidden     the caller is known, and may not
     ├── TooLarge      the caller sent more than a limit allows
+    ├── TooMany       the caller has used up what it may use: the same call may work later
     └── Unavailable   the world is away (store, network): the same call may work later
 
 Every error carries a stable `code`, registered in `CODES`; `duly help CODE` and the
@@ -62,6 +63,14 @@ class Forbidden(DulyError):
 
 class TooLarge(DulyError):
     """A documented limit is exceeded; nothing was written."""
+
+
+class TooMany(DulyError):
+    """A quota is used up; nothing was written. `retry_after` says in how many seconds it may be worth another try."""
+
+    def __init__(self, code: str, message: str, *, field: str | None = None, hint: str | None = None, retry_after: float = 1.0) -> None:
+        super().__init__(code, message, field=field, hint=hint)
+        self.retry_after = retry_after
 
 
 class Unavailable(DulyError):

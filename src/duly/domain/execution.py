@@ -25,6 +25,7 @@ class NewExecution(NamedTuple):
 
     `scheduled_at` is its nominal time where that is not when it is due; `gates` the limits it passes before it is ready;
     `unique` a key that only one may have, with the end of its window (None: until it is final); `batch` what made it in bulk.
+    `within_quota` says that its tenant has quotas for what comes in, which must have room for it.
     In an answer, `is_duplicate` says that its key was taken and the id is that of the one who has it.
     """
 
@@ -42,6 +43,7 @@ class NewExecution(NamedTuple):
     gates: tuple[Gate, ...] = ()
     unique: tuple[UUID, Instant | None] | None = None
     batch: UUID | None = None
+    within_quota: bool = False
     is_duplicate: bool = False
 
 

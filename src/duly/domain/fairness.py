@@ -8,8 +8,8 @@ routes of one tenant behave like one queue.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, MutableMapping
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,19 @@ def share_out(budget: int, work: Iterable[Work], credit: MutableMapping[int, flo
             given[first] += 1
             left -= 1
     return [ask for tenant in sorted(given) for ask in _by_head(by_tenant[tenant], given[tenant], counted_to)]
+
+
+def within_rooms(work: Iterable[Work], room_of: Mapping[int, Hashable], free: Mapping[Hashable, int]) -> list[Work]:
+    """The work that could begin: of routes that share a room no more than fits into it, oldest first; others are not bounded."""
+    left = dict(free)
+    found: list[Work] = []
+    for item in sorted(work, key=lambda item: item.head):
+        room = room_of.get(item.route)
+        if room is not None:
+            item = replace(item, depth=min(item.depth, left[room]))
+            left[room] -= item.depth
+        found.append(item)
+    return found
 
 
 def _depth(items: list[Work], counted_to: int) -> int:

@@ -90,12 +90,16 @@ class Limits:
 
 
 class Gate(NamedTuple):
-    """A limit as the store keeps it. `lasts` is a rate's period; `about` is JSON for people."""
+    """A limit as the store keeps it. `lasts` is a rate's period; `about` is JSON for people.
+
+    A gate that is `kept` is there before anybody comes to it, and stays: what its capacity is, only its tenant's quotas say.
+    """
 
     id: UUID
     capacity: int
     lasts: Micros | None
     about: str
+    kept: bool = False
 
 
 @lru_cache(maxsize=16_384)
@@ -120,6 +124,11 @@ def gates_of(limits: Limits, tenant: int, job: JobId, job_name: str, payload: st
 def batch_gate(batch: UUID, capacity: int) -> Gate:
     """Lets so many executions of a batch run at a time."""
     return Gate(_digest("batch", batch.hex), capacity, None, dumps({"limit": "batch", "batch": f"batch_{batch.hex}"}))
+
+
+def kept_gate(tenant: int, quota: str, capacity: int, lasts: Micros | None) -> Gate:
+    """A quota of a tenant: every execution of the tenant passes it, whatever its job."""
+    return Gate(_digest("tenant", str(tenant), quota), capacity, lasts, dumps({"limit": "tenant", "quota": quota}), kept=True)
 
 
 def unique_key(unique: Unique, job: JobId, payload: str | None) -> UUID:

@@ -12,7 +12,23 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from duly.domain.errors import DulyError, Invalid
-from duly.http import audit, auth, backfill, bulk, calendars, dead_letters, executions, fleet, health, jobs, keys, schedules, why, workers
+from duly.http import (
+    audit,
+    auth,
+    backfill,
+    bulk,
+    calendars,
+    dead_letters,
+    executions,
+    fleet,
+    health,
+    jobs,
+    keys,
+    schedules,
+    tenants,
+    why,
+    workers,
+)
 from duly.http.attribution import attributed
 from duly.http.limits import ClientGone, hung_up
 from duly.http.openapi import openapi_route
@@ -20,6 +36,7 @@ from duly.http.problems import MEDIA_TYPE, Headers, fault, problem_of
 from duly.http.routing import PUBLIC, Call, Route, Stream, Table, no_such_route
 from duly.http.services import Services
 from duly.ports.clock import Entropy
+from duly.ports.wall import behind_wall
 from duly.wire.problems import Problem
 
 __all__ = ["Api", "Services", "create_api", "route_table"]
@@ -73,6 +90,7 @@ def route_table() -> Table:
         *workers.ROUTES,
         *keys.ROUTES,
         *audit.ROUTES,
+        *tenants.ROUTES,
     ]
     return Table([*declared, openapi_route(declared)])
 
@@ -117,10 +135,11 @@ class Api:
         route: Route | None = None
         try:
             route, method, path, segment = await self._route(call, scope, extra)
-            reply = await route.answer_to(call, method, path, segment, scope.get("query_string", b""))
-            if isinstance(reply, Stream):
-                await self._stream(reply, call, send)
-                return
+            with behind_wall(call.walled_tenant(route)):
+                reply = await route.answer_to(call, method, path, segment, scope.get("query_string", b""))
+                if isinstance(reply, Stream):
+                    await self._stream(reply, call, send)
+                    return
             status = reply.status or route.status
             extra.extend(reply.headers)
             body = b"" if status == NO_CONTENT else _encoder.encode(reply.content)

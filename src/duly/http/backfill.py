@@ -5,6 +5,7 @@ from __future__ import annotations
 from duly.domain.access import Role
 from duly.domain.ids import JobId, batch_text
 from duly.domain.instants import to_rfc3339
+from duly.http.enqueue import QUOTAS
 from duly.http.routing import Call, Reply, route
 from duly.usecases.backfill import BackfillAsk
 from duly.wire.backfill import BackfillShape, BackfillView, LeftView
@@ -19,7 +20,7 @@ SHOWN = 100
     "/v1/jobs/{jobId}/backfill",
     role=Role.OPERATOR,
     answer=BackfillView,
-    problems=("DULY-E105", "DULY-E204", "DULY-E210"),
+    problems=("DULY-E105", "DULY-E204", "DULY-E210", *QUOTAS),
     examples={
         "dryRun": {"from": "2026-01-01T00:00:00Z", "to": "2026-01-07T00:00:00Z", "dryRun": True},
         "atARate": {"from": "2026-01-01T00:00:00Z", "to": "2026-01-07T00:00:00Z", "ratePerSec": 0.5, "maxConcurrent": 2, "rerun": "failed"},

@@ -19,7 +19,7 @@ from duly.wire.shapes import NothingShape, json_text, shown
     "/v1/executions:bulk",
     role=Role.OPERATOR,
     answer=BulkView,
-    problems=("DULY-E105", "DULY-E111", "DULY-E133", "DULY-E233", "DULY-E234", "DULY-E235", "DULY-E236"),
+    problems=("DULY-E105", "DULY-E111", "DULY-E133", "DULY-E233", "DULY-E234", "DULY-E235", "DULY-E236", "DULY-E402", "DULY-E403"),
     limit=LARGEST_BATCH,
     examples={
         "dryRun": {"action": "replay", "match": {"state": "DEAD"}, "dryRun": True},

@@ -7,6 +7,7 @@ from msgspec import Struct
 from duly.domain.access import Role
 from duly.domain.ids import ExecutionId, execution_text, job_text, parse_job_id
 from duly.http.cursors import Cursor, Limit, from_cursor, paged, to_cursor
+from duly.http.enqueue import QUOTAS
 from duly.http.routing import Call, Reply, route
 from duly.usecases.dead_letters import cause_of_letter
 from duly.wire.bulk import CauseText, DeadGroupView, DeadLettersView, DeadLetterView, JobIdText
@@ -89,7 +90,7 @@ async def discard_execution(call: Call, execution_id: ExecutionId, body: Nothing
     "/v1/executions/{executionId}/retry",
     role=Role.OPERATOR,
     answer=ExecutionView,
-    problems=("DULY-E204", "DULY-E205", "DULY-E210", "DULY-E231"),
+    problems=("DULY-E204", "DULY-E205", "DULY-E210", "DULY-E231", *QUOTAS),
     body_optional=True,
 )
 async def retry_execution(call: Call, execution_id: ExecutionId, body: NothingShape) -> Reply:

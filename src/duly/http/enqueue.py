@@ -16,7 +16,9 @@ from duly.usecases.executions import Wanted
 from duly.wire.executions import EnqueueBatchShape, EnqueuedView, EnqueueShape, RunShape, StateName
 from duly.wire.shapes import Page, json_text, moment, shown
 
-PROBLEMS = ("DULY-E105", "DULY-E117", "DULY-E204", "DULY-E207", "DULY-E210")
+# What a tenant's quotas refuse.
+QUOTAS = ("DULY-E402", "DULY-E403", "DULY-E404")
+PROBLEMS = ("DULY-E105", "DULY-E117", "DULY-E204", "DULY-E207", "DULY-E210", *QUOTAS)
 LOCATION = {"Location": "Where the execution is."}
 
 
@@ -66,7 +68,7 @@ async def enqueue_executions(call: Call, job_id: JobId, body: EnqueueBatchShape)
     role=Role.OPERATOR,
     status=201,
     answer=EnqueuedView,
-    problems=("DULY-E117", "DULY-E204", "DULY-E207", "DULY-E210"),
+    problems=("DULY-E117", "DULY-E204", "DULY-E207", "DULY-E210", *QUOTAS),
     body_optional=True,
     idempotent=True,
     response_headers=LOCATION,

@@ -13,6 +13,7 @@ from duly.domain.ids import ExecutionId, JobId, parse_job_id
 from duly.domain.lifecycle import State, is_final
 from duly.http import enqueue
 from duly.http.cursors import Cursor, Limit, LogCursor, from_cursor, from_log_cursor, paged, to_cursor
+from duly.http.enqueue import QUOTAS
 from duly.http.routing import Call, Reply, Stream, route
 from duly.ports.store import ExecutionFilter
 from duly.wire.executions import (
@@ -127,7 +128,7 @@ async def cancel_execution(call: Call, execution_id: ExecutionId, body: NothingS
     role=Role.OPERATOR,
     status=201,
     answer=EnqueuedView,
-    problems=("DULY-E204", "DULY-E205", "DULY-E207", "DULY-E210", "DULY-E212"),
+    problems=("DULY-E204", "DULY-E205", "DULY-E207", "DULY-E210", "DULY-E212", *QUOTAS),
     body_optional=True,
     idempotent=True,
     response_headers=enqueue.LOCATION,

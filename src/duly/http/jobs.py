@@ -24,6 +24,7 @@ from duly.wire.shapes import NO_NUL, NothingShape, Page, moment, shown
 FilterText = Annotated[str, Meta(min_length=1, max_length=128, extra_json_schema=NO_NUL)]
 
 SCHEDULE_PROBLEMS = ("DULY-E101", "DULY-E102", "DULY-E103", "DULY-E104", "DULY-E105", "DULY-E114", "DULY-E134", "DULY-E209", "DULY-E251")
+QUOTAS = ("DULY-E401", "DULY-E404")
 SHOWN_FIRES = 5
 SHOWN_EXECUTIONS = 5
 
@@ -59,7 +60,7 @@ class JobQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=True)
     role=Role.ADMIN,
     status=201,
     answer=JobView,
-    problems=(*SCHEDULE_PROBLEMS, "DULY-E207", "DULY-E208"),
+    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, "DULY-E207", "DULY-E208"),
     idempotent=True,
     response_headers={"Location": "Where the job is.", "ETag": "The job's version, for If-Match."},
     examples=JOB_EXAMPLES,
@@ -76,7 +77,7 @@ async def create_job(call: Call, body: JobShape) -> Reply:
     role=Role.ADMIN,
     status=201,
     answer=Page[JobView],
-    problems=(*SCHEDULE_PROBLEMS, "DULY-E207", "DULY-E208"),
+    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, "DULY-E207", "DULY-E208"),
     limit=LARGEST_BATCH,
     idempotent=True,
     examples={
@@ -134,7 +135,7 @@ async def show_job(call: Call, job_id: JobId) -> Reply:
     "/v1/jobs/{jobId}",
     role=Role.ADMIN,
     answer=JobView,
-    problems=(*SCHEDULE_PROBLEMS, "DULY-E204", "DULY-E208", "DULY-E210"),
+    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, "DULY-E204", "DULY-E208", "DULY-E210"),
     request_headers=IF_MATCH,
     response_headers={"ETag": "The job's new version, for If-Match."},
     examples=JOB_EXAMPLES,

@@ -17,7 +17,7 @@ async def create_key(call: Call, body: KeyShape) -> Reply:
     """Make a key in the tenant of this one; its secret is shown this once"""
     lasts = None if body.expires_in_sec is None else round(body.expires_in_sec * SECOND)
     row, secret = await call.services.keyring.create(call.actor, Role[body.role.name], body.name, lasts)
-    return Reply(NewKeyView(**_fields(row), secret=secret))
+    return Reply(new_key_view(row, secret))
 
 
 @route("GET", "/v1/keys", role=Role.ADMIN, answer=Page[KeyView])
@@ -30,6 +30,11 @@ async def list_keys(call: Call) -> Reply:
 async def revoke_key(call: Call, key_id: str) -> Reply:
     """Revoke a key: within seconds it opens nothing, on any server"""
     return Reply(KeyView(**_fields(await call.services.keyring.revoke(call.actor, key_id))))
+
+
+def new_key_view(row: KeyRow, secret: str) -> NewKeyView:
+    """A key that was just made."""
+    return NewKeyView(**_fields(row), secret=secret)
 
 
 def _fields(row: KeyRow) -> dict[str, Any]:

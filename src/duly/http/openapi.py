@@ -26,6 +26,7 @@ _TAKES_BODY = ("DULY-E106", "DULY-E107", "DULY-E108", "DULY-E109", "DULY-E110", 
 _PATH_IDS: Mapping[str, Schema] = {
     "jobId": {"type": "string", "pattern": "^job_[0-9a-f]{32}$", "examples": ["job_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d"]},
     "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", "examples": ["de-holidays"]},
+    "tenant": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", "examples": ["acme"]},
     "executionId": {"type": "string", "pattern": "^run_[0-9a-f]{32}$", "examples": ["run_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d"]},
     "batchId": {"type": "string", "pattern": "^batch_[0-9a-f]{32}$", "examples": ["batch_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d"]},
     "workerId": {"type": "string", "pattern": "^[0-9]{1,18}$", "examples": ["17"]},
@@ -141,7 +142,7 @@ def statuses(declared: Route) -> dict[int, list[str]]:
         codes.add("DULY-E106")  # unknown query parameters
         codes.add("DULY-E303")
     if declared.path_id is not None:
-        codes.add("DULY-E114" if "{name}" in declared.path else "DULY-E111")
+        codes.add("DULY-E114" if "{name}" in declared.path or "{tenant}" in declared.path else "DULY-E111")
     if declared.query is not None:
         codes.add("DULY-E110")
     if declared.body is not None:
@@ -239,7 +240,7 @@ def _problem_response(status: int, codes: Sequence[str], schema: Schema) -> dict
     }
     if status == 401:
         response["headers"] = {"WWW-Authenticate": {"required": True, "schema": {"type": "string"}}}
-    if status == 503:
+    if status in (429, 503):
         response["headers"] = {
             "Retry-After": {"required": True, "description": "Seconds.", "schema": {"type": "string", "pattern": "^[0-9]+$"}}
         }

@@ -9,7 +9,7 @@ import re
 import msgspec
 
 from duly.domain.codes import CODES
-from duly.domain.errors import DulyError, Invalid, Unavailable
+from duly.domain.errors import DulyError, Invalid, TooMany, Unavailable
 from duly.wire.problems import Problem
 
 MEDIA_TYPE = b"application/problem+json"
@@ -46,7 +46,7 @@ def problem_of(error: DulyError, request_id: str) -> tuple[int, Problem, Headers
         request_id=request_id,
     )
     headers: Headers = []
-    if isinstance(error, Unavailable):
+    if isinstance(error, Unavailable | TooMany):
         headers.append((b"retry-after", str(max(1, math.ceil(error.retry_after))).encode()))
     elif code.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="duly"' + (b', error="invalid_token"' if code.code == "DULY-E302" else b"")))

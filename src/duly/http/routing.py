@@ -28,6 +28,7 @@ from duly.domain.calendars import parse_calendar_name
 from duly.domain.errors import Forbidden, Invalid, NotFound
 from duly.domain.ids import parse_batch_id, parse_execution_id, parse_job_id, parse_key_id, parse_worker_id
 from duly.domain.instants import HOUR
+from duly.domain.tenants import parse_tenant_name
 from duly.http.limits import check_text, read_body
 from duly.http.problems import refusal
 from duly.http.services import Services
@@ -44,6 +45,7 @@ _PATH_IDS: dict[str, tuple[str, Callable[[str], object]]] = {
     "{keyId}": ("key_id", parse_key_id),
     "{batchId}": ("batch_id", parse_batch_id),
     "{name}": ("name", parse_calendar_name),
+    "{tenant}": ("tenant", parse_tenant_name),
 }
 _SEGMENT = re.compile(rb"[A-Za-z0-9_~-][A-Za-z0-9_.~:@!$&'()*+,=-]*")
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
@@ -86,6 +88,10 @@ class Call:
         if self.known_actor is None:
             raise Forbidden("DULY-E301", "This needs a key.", field="Authorization")
         return self.known_actor
+
+    def walled_tenant(self, route: Route) -> int | None:
+        """Behind whose wall the store is asked. A worker takes from the queues of all whom it serves; its leases say what is its."""
+        return None if self.known_actor is None or route.role is Role.WORKER else self.known_actor.tenant
 
 
 Handler = Callable[..., Awaitable[Reply | Stream]]

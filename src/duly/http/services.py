@@ -16,6 +16,7 @@ from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
+from duly.usecases.tenants import Tenants
 from duly.usecases.why import Why
 from duly.usecases.workers import Workers
 
@@ -46,4 +47,5 @@ class Services:
     ready: Callable[[], Awaitable[None]]
     calendars: Calendars
     audit: AuditTrail
+    tenants: Tenants
     version: str = field(default_factory=installed_version)

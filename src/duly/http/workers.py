@@ -19,7 +19,7 @@ from duly.http.limits import LARGEST_BATCH, hung_up
 from duly.http.routing import Call, Reply, route
 from duly.ports.desk import Ended, Held
 from duly.ports.store import WorkerAbout
-from duly.usecases.workers import Leased, Report, Reported
+from duly.usecases.workers import Leased, Report, Reported, Room
 from duly.wire.executions import StateName
 from duly.wire.shapes import LARGEST_OBJECT, json_text, shown, shown_json
 from duly.wire.workers import (
@@ -148,7 +148,7 @@ async def lease_executions(call: Call, worker_id: WorkerId, body: LeaseShape) ->
     workers = call.services.workers
 
     async def look() -> Leased | None:
-        return await workers.lease(call.actor, worker_id, body.max, body.known)
+        return await workers.lease(call.actor, worker_id, body.max, body.known, [Room(room.handlers, room.max) for room in body.rooms])
 
     leased = await _looked_for(call, body.wait_sec, look, workers.wait)
     if leased is None:

@@ -92,6 +92,9 @@ class Letters(Protocol):
     async def change_batch(self, id: UUID, total: int, about: dict[str, Any], *, deed: Deed | None = None) -> None:
         """Record how far it has come."""
 
+    async def drop_batch(self, id: UUID, *, deed: Deed | None = None) -> None:
+        """Forget a bulk action of which nothing was done."""
+
     async def batch(self, tenant: int, id: UUID) -> Batch | None:
         """A bulk action; None when the tenant has no such one."""
 

@@ -30,6 +30,7 @@ from duly.ports.audit import Audit
 from duly.ports.calendars import Calendars, SkipAnswer
 from duly.ports.checkpoints import Checkpoints as Checkpoints
 from duly.ports.desk import Desk
+from duly.ports.dispatch import Admission as Admission
 from duly.ports.dispatch import EnqueueReport as EnqueueReport
 from duly.ports.dispatch import FireReport as FireReport
 from duly.ports.dispatch import Idempotency as Idempotency
@@ -40,6 +41,7 @@ from duly.ports.dispatch import Schedules as Schedules
 from duly.ports.dispatch import ShardLease as ShardLease
 from duly.ports.keys import Keys
 from duly.ports.letters import Letters
+from duly.ports.tenants import Tenants
 from duly.ports.versions import Versions
 from duly.ports.why import Facts
 
@@ -55,6 +57,8 @@ class NewJob:
     next_fire_at: Instant | None
     tenant_name: str = DEFAULT_TENANT
     deed: Deed | None = None
+    # The tenant has a quota of jobs: there must be room for it.
+    within_quota: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,8 @@ class Definitions(Versions, Protocol):
         """Create all or none, in one transaction. With an idempotency key that was used before for the same body: the jobs of then.
 
         Raises Conflict for a name that a live job of the tenant has (DULY-E208), for a key used with another body (DULY-E207),
-        and when a calendar is not any more as the job has it written out (DULY-E209).
+        and when a calendar is not any more as the job has it written out (DULY-E209). Raises TooMany past the tenant's quota of
+        jobs (DULY-E401), if the jobs say that it has one.
         """
 
     async def job(self, tenant: int, id: JobId) -> Job | None:
@@ -372,3 +377,4 @@ class Store:
     desk: Desk
     calendars: Calendars
     audit: Audit
+    tenants: Tenants

@@ -14,6 +14,7 @@ from duly.ports.store import Definitions, Schedules
 from duly.ports.transport import Transport
 from duly.roles.loop import Step
 from duly.roles.ownership import Ownership
+from duly.usecases.quotas import Directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Dispatcher:
         ownership: Ownership,
         schedules: Schedules,
         definitions: Definitions,
+        quotas: Directory,
         hot_index: HotIndex,
         transport: Transport,
         clock: Clock,
@@ -42,6 +44,7 @@ class Dispatcher:
         self._ownership = ownership
         self._schedules = schedules
         self._definitions = definitions
+        self._quotas = quotas
         self._hot_index = hot_index
         self._transport = transport
         self._clock = clock
@@ -71,7 +74,8 @@ class Dispatcher:
             return 0, False
         fired = 0
         versions = await self._versions({item.version for item in due}, now)
-        for firing in decide.firings(due, versions, now):
+        quotas = await self._quotas.all(max((version.tenant for version in versions.values()), default=0))
+        for firing in decide.firings(due, versions, now, quotas):
             report = await self._schedules.fire(firing, epochs, now)
             fired += report.fired
             routes = sorted({fire.route for fire in firing.fires if fire.skip is None})

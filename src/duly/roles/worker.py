@@ -20,7 +20,7 @@ from uuid import UUID
 
 from duly.domain.errors import Unavailable
 from duly.domain.execution import Claimed, Finished, LeaseId, WorkerId
-from duly.domain.fairness import Ask, Work, share_out
+from duly.domain.fairness import Ask, Work, share_out, within_rooms
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.lifecycle import Outcome, State
@@ -40,6 +40,10 @@ log = logging.getLogger("duly.worker")
 
 COUNTED_TO = 64
 LONG_AGO: Micros = -(1 << 60)
+# Looking who has work may take a quarter of the time: what comes in for a tenant that had nothing waits no longer than that for a look.
+LOOKS_PER_WORTH = 4
+# Who had work within this time may have some again at any moment, and must not wait behind a large batch of somebody else's.
+NEIGHBOUR_FOR: Micros = 5 * SECOND
 # A version that this release cannot read belongs to a newer worker: back to the queue, for a while.
 UNREADABLE_WAIT: Micros = 10 * SECOND
 
@@ -53,6 +57,8 @@ class WorkerSettings:
     labels: dict[str, str] = field(default_factory=dict)
     slots: int = 50
     largest_batch: int = 1000
+    # The same while several tenants have work: each waits for the other's batch to end.
+    largest_shared_batch: int = 200
     poll: float = 0.5
     look_for_work_every: Micros = 100_000
     look_for_routes_every: Micros = SECOND
@@ -103,6 +109,9 @@ class Worker:
         self._routes_looked_at = LONG_AGO
         self._work: list[Work] = []
         self._work_looked_at = LONG_AGO
+        self._work_is_worth: Micros = 0
+        # When each tenant was last seen with work.
+        self._seen: dict[int, Micros] = {}
         self._credit: dict[int, float] = {}
         self._appetite = settings.slots
 
@@ -167,7 +176,9 @@ class Worker:
             # Handlers wait here: what we took beyond our slots would wait as well, though another worker may be free.
             self._appetite = slots
         elif runners.longest_run > slots // 2:
-            self._appetite = min(self._appetite * 2, self.settings.largest_batch)
+            self._appetite *= 2
+        largest = self.settings.largest_batch if len(self._seen) < 2 else self.settings.largest_shared_batch
+        self._appetite = min(self._appetite, max(largest, slots))
         runners.longest_run = 0
         return max(runners.free, self._appetite - runners.calls - runners.left_behind)
 
@@ -217,9 +228,12 @@ class Worker:
         now = self._clock.boottime()
         if now - self._routes_looked_at >= self.settings.look_for_routes_every:
             await self._look_for_routes()
-        if now - self._work_looked_at >= self.settings.look_for_work_every:
+        if now - self._work_looked_at >= min(self._work_is_worth, self.settings.look_for_work_every):
             self._work = await self._ready.work(self._routes, COUNTED_TO) if self._routes else []
             self._work_looked_at = now
+            self._work_is_worth = LOOKS_PER_WORTH * (self._clock.boottime() - now)
+            self._seen |= {item.tenant: now for item in self._work}
+            self._seen = {tenant: at for tenant, at in self._seen.items() if now - at < NEIGHBOUR_FOR}
         work = self._with_a_place() if self._places else self._work
         asks = share_out(room, work, self._credit, counted_to=COUNTED_TO)
         if not asks:
@@ -227,16 +241,9 @@ class Worker:
         return [self._in_batches(ask) for ask in asks] if self._batches else asks
 
     def _with_a_place(self) -> list[Work]:
-        """The work that could begin: no more for handlers with places of their own than there are places, oldest first."""
-        left = {id(places): places.free for places in self._places.values()}
-        found: list[Work] = []
-        for item in sorted(self._work, key=lambda item: item.head):
-            places = self._places.get(item.route)
-            if places is not None:
-                item = replace(item, depth=min(item.depth, left[id(places)]))
-                left[id(places)] -= item.depth
-            found.append(item)
-        return found
+        """The work that could begin: no more for handlers with places of their own than there are places."""
+        room_of = {route: id(places) for route, places in self._places.items()}
+        return within_rooms(self._work, room_of, {id(places): places.free for places in self._places.values()})
 
     def _in_batches(self, ask: Ask) -> Ask:
         """A slot of a batch handler is filled by a whole batch."""

@@ -15,7 +15,7 @@ from duly.domain.access import Actor
 from duly.domain.audit import on_batch
 from duly.domain.backfill import BackfillPlan, Rerun, plan_backfill, targets_between
 from duly.domain.bulk import Match
-from duly.domain.errors import Conflict, Invalid
+from duly.domain.errors import Conflict, Invalid, TooMany
 from duly.domain.ids import ExecutionId, JobId, fire_id, new_id
 from duly.domain.instants import Instant, to_rfc3339
 from duly.domain.job import Job, Priority
@@ -24,7 +24,7 @@ from duly.domain.limits import batch_gate
 from duly.domain.spacing import spaced
 from duly.ports.clock import Clock, Entropy
 from duly.ports.letters import Batch, Letters
-from duly.usecases.executions import Executions, Wanted, headers
+from duly.usecases.executions import Executions, Wanted
 from duly.usecases.jobs import Jobs
 
 KIND = "backfill"
@@ -80,7 +80,12 @@ class Backfills:
         about |= {"maxConcurrent": ask.max_concurrent} | ({"ratePerSec": ask.rate} if ask.rate else {})
         deed = on_batch(actor, now, "batch.create", batch, job_id, after={"kind": KIND, "total": len(plan.run), **about})
         await self._letters.add_batch(Batch(batch, actor.tenant, KIND, now, actor.key_id, len(plan.run), about, job_id), deed=deed)
-        await self._enqueue(actor, job, ask, batch, plan.run, now)
+        try:
+            await self._enqueue(actor, job, ask, batch, plan.run, now)
+        except TooMany:
+            # Refused as a whole.
+            await self._letters.drop_batch(batch, deed=on_batch(actor, now, "batch.drop", batch, job_id))
+            raise
         return BackfillReport(batch, plan)
 
     async def _stands(self, actor: Actor, job_id: JobId, targets: list[Instant]) -> dict[Instant, list[State]]:
@@ -104,8 +109,10 @@ class Backfills:
             Wanted(payload=ask.payload, run_at=due_at, priority=ask.priority, trigger=Trigger.BACKFILL, scheduled_at=at, batch=batch)
             for at, due_at in zip(targets, spaced(len(targets), now, ask.rate), strict=True)
         ]
-        made = headers(job, wanted, now, self._entropy)
-        for first in range(0, len(made), PAGE):
-            page = [item._replace(gates=(gate, *item.gates)) for item in made[first : first + PAGE]]
+        made = [item._replace(gates=(gate, *item.gates)) for item in await self._executions.headers(job, wanted)]
+        # What a quota may refuse goes in whole or not at all.
+        size = len(made) if made[0].within_quota else PAGE
+        for first in range(0, len(made), size):
+            page = made[first : first + size]
             deed = on_batch(actor, now, "execution.backfill", batch, job.id, executions=[item.id for item in page])
             await self._executions.submit(page, deed=deed)

@@ -14,7 +14,7 @@ from uuid import UUID
 from duly.domain.access import Actor
 from duly.domain.audit import Deed, on_batch
 from duly.domain.bulk import BulkAction, Candidate, Match, can, fits
-from duly.domain.errors import Conflict, Invalid, NotFound
+from duly.domain.errors import Conflict, Invalid, NotFound, TooLarge, TooMany
 from duly.domain.execution import NewExecution
 from duly.domain.ids import ExecutionId, JobId, batch_text, execution_text, new_id, new_ids
 from duly.domain.instants import SECOND, Instant, Micros
@@ -25,7 +25,7 @@ from duly.ports.clock import Clock, Entropy
 from duly.ports.letters import Batch, Letters, Settling
 from duly.ports.store import Cancels
 from duly.ports.transport import Transport
-from duly.usecases.executions import Executions, Wanted, headers
+from duly.usecases.executions import Executions, Wanted
 from duly.usecases.jobs import Jobs
 
 PAGE = 1000
@@ -127,9 +127,14 @@ class Bulk:
         )
         most = min(MOST_PER_CALL, ask.limit or MOST_PER_CALL, ask.canary or MOST_PER_CALL)
         work = _Work(actor, batch, ask.action, ask.payload, ask.rate, now)
-        done = await self._do(work, able[:most])
-        skipped = len(found) - len(able) + len(able[:most]) - done
-        return BulkReport(ask.action, batch, len(found), done, skipped, len(able) - len(able[:most]), sample)
+        try:
+            done, tried = await self._do(work, able[:most])
+        except TooMany:
+            # Refused as a whole, so there is no batch to go on with.
+            await self._letters.drop_batch(batch, deed=on_batch(actor, now, "batch.drop", batch, match.job_id))
+            raise
+        skipped = len(found) - len(able) + tried - done
+        return BulkReport(ask.action, batch, len(found), done, skipped, len(able) - tried, sample)
 
     async def go_on(self, actor: Actor, id: UUID, *, anyway: bool, limit: int | None) -> BulkReport:
         """Do the rest of a batch. After canaries only if all of them succeeded, or `anyway`."""
@@ -155,9 +160,9 @@ class Bulk:
         last = await self._letters.last_due(id) if rate else None
         # The rate goes on where the last call has left it.
         start = now if last is None or rate is None else max(now, last + int(SECOND / rate))
-        done = await self._do(_Work(actor, id, action, batch.about.get("payload"), rate, start), todo)
-        skipped = len(found) - len(able) + len(todo) - done
-        return BulkReport(action, id, len(found), done, skipped, len(able) - len(todo), [candidate.id for candidate in todo[:SAMPLE]])
+        done, tried = await self._do(_Work(actor, id, action, batch.about.get("payload"), rate, start), todo)
+        skipped = len(found) - len(able) + tried - done
+        return BulkReport(action, id, len(found), done, skipped, len(able) - tried, [candidate.id for candidate in todo[:SAMPLE]])
 
     async def abort(self, actor: Actor, id: UUID) -> BatchReport:
         """Cancel what the batch has made and what has not started; nothing more comes of it. What runs goes on."""
@@ -195,11 +200,19 @@ class Bulk:
 
     # ------------------------------------------------------------ doing it
 
-    async def _do(self, work: _Work, todo: Sequence[Candidate]) -> int:
-        done = 0
+    async def _do(self, work: _Work, todo: Sequence[Candidate]) -> tuple[int, int]:
+        """How many were done, and how many tried. Past a quota of the tenant the rest is left for the next call."""
+        done = tried = 0
         for first in range(0, len(todo), PAGE):
-            done += await self._do_page(work, todo[first : first + PAGE])
-        return done
+            page = todo[first : first + PAGE]
+            try:
+                done += await self._do_page(work, page)
+            except TooMany:
+                if tried == 0:
+                    raise
+                break
+            tried += len(page)
+        return done, tried
 
     async def _do_page(self, work: _Work, page: Sequence[Candidate]) -> int:
         now, by, tenant = self._clock.now(), work.actor.key_id, work.actor.tenant
@@ -213,6 +226,8 @@ class Bulk:
                 return await self._replay(work, page, now)
             case BulkAction.RETRY:
                 dead = [candidate for candidate in page if candidate.state is State.DEAD]
+                # What a quota may refuse comes first: then nothing of the page is done.
+                replayed = await self._replay(work, dead, now) if dead else 0
                 hastened = await self._letters.hasten(
                     tenant,
                     [item.id for item in page if item.state is not State.DEAD],
@@ -221,7 +236,7 @@ class Bulk:
                 )
                 if hastened:
                     await self._transport.announce_due(now)
-                return len(hastened) + (await self._replay(work, dead, now) if dead else 0)
+                return len(hastened) + replayed
             case _:
                 assert_never(work.action)
 
@@ -251,11 +266,11 @@ class Bulk:
             payload = candidate.payload if work.payload is None else work.payload
             wanted = Wanted(payload=payload, run_at=max(run_at, now), trigger=Trigger.REPLAY, batch=work.batch)
             try:
-                new = headers(job, [wanted], now, self._entropy)[0]._replace(id=id)
-            except Invalid:
-                # The job's present limits cannot be counted by what this one carries.
+                [new] = await self._executions.headers(job, [wanted])
+            except (Invalid, TooLarge):
+                # The job's present limits cannot be counted by what this one carries, or its tenant may no longer send so much.
                 continue
-            pairs.append((candidate.id, new))
+            pairs.append((candidate.id, new._replace(id=id)))
         work.made += len(pairs)
         deed = work.deed(now, "execution.replay")
         ours = await self._letters.replay(pairs, work.actor.key_id, now, deed=deed) if pairs else set()

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from duly.domain.errors import Unavailable
+from duly.ports.wall import behind_wall
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -38,7 +39,8 @@ class Coalescer(Generic[Item, Answer]):
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         if self._flusher is None or self._flusher.done():
-            self._flusher = asyncio.create_task(self._run(), name="duly-coalescer")
+            with behind_wall(None):  # it writes for many, whoever came first
+                self._flusher = asyncio.create_task(self._run(), name="duly-coalescer")
         return await future
 
     async def _run(self) -> None:

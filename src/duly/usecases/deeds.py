@@ -6,8 +6,9 @@ whole definition stands in the job's versions, which the record names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,6 +22,7 @@ from duly.domain.ids import JobId, execution_text
 from duly.domain.instants import SECOND, Instant, to_rfc3339
 from duly.domain.job import Job, JobSpec, Target
 from duly.domain.lifecycle import Trigger
+from duly.domain.tenants import Quotas, Tenant
 from duly.ports.keys import KeyRow
 from duly.wire.calendars import calendar_view
 from duly.wire.jobs import JobView, job_fields
@@ -103,6 +105,23 @@ def key_created(actor: Actor, row: KeyRow) -> Deed:
     """A new key: whose, for what and for how long."""
     after = {"role": row.role, "name": row.name, "expiresAt": None if row.expires_at is None else to_rfc3339(row.expires_at)}
     return Deed(actor, row.created_at, "key.create", "key", row.id, after=after)
+
+
+def tenant_created(actor: Actor, tenant: Tenant) -> Deed:
+    """A new tenant, its weight and its quotas."""
+    after = {"weight": tenant.weight, **asdict(tenant.quotas)}
+    return Deed(actor, tenant.created_at, "tenant.create", "tenant", tenant.name, after=_wire(after))
+
+
+def tenant_changed(actor: Actor, at: Instant, before: Tenant, weight: int, quotas: Quotas) -> Deed:
+    """Another weight, other quotas."""
+    was, now = diff(_wire({"weight": before.weight, **asdict(before.quotas)}), _wire({"weight": weight, **asdict(quotas)}))
+    return Deed(actor, at, "tenant.change", "tenant", before.name, before=was, after=now)
+
+
+def _wire(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Names as the wire writes them; what is None is left out."""
+    return {re.sub("_(.)", lambda found: found[1].upper(), name): value for name, value in fields.items() if value is not None}
 
 
 def _definition(job: Job, spec: JobSpec, now: Instant) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from duly.domain.access import Actor
 from duly.domain.audit import Deed, on_execution
-from duly.domain.errors import Conflict, NotFound
+from duly.domain.errors import Conflict, NotFound, TooMany
 from duly.domain.execution import Attempt, Execution, LogLine, NewExecution
 from duly.domain.ids import ExecutionId, JobId, execution_text, new_ids
 from duly.domain.instants import Instant, Micros
@@ -17,12 +17,17 @@ from duly.domain.job import HEAD_STARTS, Job, Priority
 from duly.domain.lifecycle import JobState, State, Trigger, is_final
 from duly.domain.limits import gates_of, unique_key
 from duly.domain.shards import shard_of
+from duly.domain.tenants import NO_QUOTAS, Quotas, check_payload, tenant_gates
 from duly.ports.clock import Clock, Entropy
 from duly.ports.store import Cancels, ExecutionFilter, Idempotency, Insights, Intake
 from duly.ports.transport import Transport
 from duly.usecases.coalesce import Coalescer
 from duly.usecases.deeds import enqueued
 from duly.usecases.jobs import Jobs
+from duly.usecases.quotas import Directory
+
+# A call with so many executions shares its commit with calls of its kind only.
+MANY = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +51,37 @@ class _Submission(NamedTuple):
     deed: Deed | None
 
 
+def _size(submission: _Submission) -> int:
+    return len(submission.new)
+
+
 class Executions:
     """The use cases on executions."""
 
     def __init__(
-        self, jobs: Jobs, intake: Intake, cancels: Cancels, insights: Insights, clock: Clock, entropy: Entropy, transport: Transport
+        self,
+        jobs: Jobs,
+        intake: Intake,
+        cancels: Cancels,
+        insights: Insights,
+        quotas: Directory,
+        clock: Clock,
+        entropy: Entropy,
+        transport: Transport,
     ) -> None:
         self._jobs = jobs
+        self._quotas = quotas
         self._intake = intake
         self._cancels = cancels
         self._insights = insights
         self._clock = clock
         self._entropy = entropy
         self._transport = transport
-        self._enqueues: Coalescer[_Submission, dict[ExecutionId, ExecutionId]] = Coalescer(
-            self._flush, most=5_000, weigh=lambda submission: len(submission.new)
-        )
+        self._enqueues: Coalescer[_Submission, dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=_size)
+        # Whoever brings one must not wait behind somebody's thousands.
+        self._bulk: Coalescer[_Submission, dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=_size)
+        # Tenants with quotas share commits with nobody else: what they wait for, nobody else has to.
+        self._bounded: dict[int, Coalescer[_Submission, TooMany | dict[ExecutionId, ExecutionId]]] = {}
 
     async def enqueue(
         self, actor: Actor, job_id: JobId, wanted: Sequence[Wanted], idempotency: Idempotency | None = None
@@ -75,18 +95,28 @@ class Executions:
     ) -> list[NewExecution]:
         """The same for a job that was read before. Without an actor nobody asked, and nothing is recorded of it."""
         _refuse_cancelled(job)
-        now = self._clock.now()
-        new = headers(job, wanted, now, self._entropy)
-        return await self.submit(new, idempotency, deed=None if actor is None else enqueued(actor, now, new))
+        new = await self.headers(job, wanted)
+        return await self.submit(new, idempotency, deed=None if actor is None else enqueued(actor, self._clock.now(), new))
+
+    async def headers(self, job: Job, wanted: Sequence[Wanted]) -> list[NewExecution]:
+        """The headers of what is wanted, within what the job's tenant may use, not written yet."""
+        return headers(job, wanted, self._clock.now(), self._entropy, await self._quotas.of(job.version.tenant))
 
     async def submit(
         self, new: Sequence[NewExecution], idempotency: Idempotency | None = None, *, deed: Deed | None = None
     ) -> list[NewExecution]:
         """Write headers that were made before, and the deed that they are. What stands for another, because of its key, has that
-        one's id in the answer."""
+        one's id in the answer.
+
+        Raises TooMany past the tenant's quotas; then nothing of it is written.
+        """
         now = self._clock.now()
         if idempotency is None:
-            instead = await self._enqueues.add(_Submission(new, deed))
+            submission = _Submission(new, deed)
+            if _is_bounded(new[0]):
+                instead = await self._write_bounded(submission)
+            else:
+                instead = await (self._enqueues if len(new) < MANY else self._bulk).add(submission)
             made = [item._replace(id=instead[item.id], is_duplicate=True) if item.id in instead else item for item in new]
         else:
             ids = await self._intake.enqueue_once(new[0].tenant, new, idempotency, now, deed)
@@ -100,6 +130,23 @@ class Executions:
         report = await self._intake.enqueue(new, self._clock.now(), deeds)
         return [report.instead] * len(submissions)
 
+    async def _write_bounded(self, submission: _Submission) -> dict[ExecutionId, ExecutionId]:
+        tenant = submission.new[0].tenant
+        if tenant not in self._bounded:
+            self._bounded[tenant] = Coalescer(self._flush_bounded, most=5_000, weigh=_size)
+        answer = await self._bounded[tenant].add(submission)
+        if isinstance(answer, TooMany):
+            raise answer
+        return answer
+
+    async def _flush_bounded(self, submissions: Sequence[_Submission]) -> list[TooMany | dict[ExecutionId, ExecutionId]]:
+        calls = [submission.new for submission in submissions]
+        if not any(call[0].within_quota for call in calls):
+            return [*await self._flush(submissions)]
+        deeds = [submission.deed for submission in submissions if submission.deed is not None]
+        done = await self._intake.enqueue_within(calls, self._clock.now(), deeds)
+        return [done.instead if refusal is None else refusal for refusal in done.refusals]
+
     async def hint(self, new: Sequence[NewExecution], now: Instant) -> None:
         """Tell workers and dispatchers about what was just written."""
         routes = {item.route for item in new if item.due_at <= now}
@@ -112,15 +159,14 @@ class Executions:
     async def replay(self, actor: Actor, id: ExecutionId, payload: str | None, idempotency: Idempotency | None = None) -> NewExecution:
         """Run a final execution again, as a new one of the job's present version, with its own payload or another."""
         job, wanted = await self._replayed(actor, id, payload)
-        now = self._clock.now()
-        new = headers(job, [wanted], now, self._entropy)
-        deed = on_execution(actor, now, "execution.replay", id, job.id, executions=[item.id for item in new])
+        new = await self.headers(job, [wanted])
+        deed = on_execution(actor, self._clock.now(), "execution.replay", id, job.id, executions=[item.id for item in new])
         return (await self.submit(new, idempotency, deed=deed))[0]
 
     async def replay_of(self, actor: Actor, id: ExecutionId, payload: str | None) -> NewExecution:
         """The same execution, not written yet: for those who write more in the same transaction."""
         job, wanted = await self._replayed(actor, id, payload)
-        return headers(job, [wanted], self._clock.now(), self._entropy)[0]
+        return (await self.headers(job, [wanted]))[0]
 
     async def _replayed(self, actor: Actor, id: ExecutionId, payload: str | None) -> tuple[Job, Wanted]:
         past = await self.show(actor, id)
@@ -181,18 +227,20 @@ class Executions:
         return await self._insights.logs(id, attempt, after, limit)
 
 
-def headers(job: Job, wanted: Sequence[Wanted], now: Instant, entropy: Entropy) -> list[NewExecution]:
-    """The headers of what is wanted, with ids in order."""
+def headers(job: Job, wanted: Sequence[Wanted], now: Instant, entropy: Entropy, quotas: Quotas = NO_QUOTAS) -> list[NewExecution]:
+    """The headers of what is wanted, with ids in order. `quotas` are those of the job's tenant."""
     shard = shard_of(job.id)
-    return [_header(id, job, shard, want, now) for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True)]
+    return [_header(id, job, shard, want, now, quotas) for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True)]
 
 
-def _header(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant) -> NewExecution:
+def _header(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant, quotas: Quotas) -> NewExecution:
     """The header of an execution that somebody wants, of the job's present version, with the gates it passes and the key it needs."""
     version, spec = job.version, job.version.spec
+    check_payload(quotas, want.payload)
     due_at = want.run_at if want.run_at is not None else now + (want.delay or 0)
     head_start = version.head_start if want.priority is None else HEAD_STARTS[want.priority]
     payload = spec.payload if want.payload is None else want.payload
+    gates = gates_of(spec.limits, version.tenant, job.id, spec.name, payload) if spec.limits.gated else ()
     unique = spec.limits.unique if want.trigger is Trigger.ENQUEUE else None
     return NewExecution(
         id=id,
@@ -206,10 +254,16 @@ def _header(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant) -
         rank=due_at - head_start,
         payload=want.payload,
         scheduled_at=want.scheduled_at,
-        gates=gates_of(spec.limits, version.tenant, job.id, spec.name, payload) if spec.limits.gated else (),
+        gates=gates if quotas is NO_QUOTAS else gates + tenant_gates(version.tenant, quotas),
         unique=None if unique is None else (unique_key(unique, job.id, payload), None if unique.window is None else now + unique.window),
         batch=want.batch,
+        within_quota=quotas.bounds_intake,
     )
+
+
+def _is_bounded(new: NewExecution) -> bool:
+    """Whether its tenant has quotas that it meets on its way in."""
+    return new.within_quota or (bool(new.gates) and new.gates[-1].kept)
 
 
 def _refuse_cancelled(job: Job) -> None:

@@ -20,6 +20,7 @@ from duly.domain.lifecycle import JobState
 from duly.domain.pauses import first_fire, past_pause
 from duly.domain.schedule import CalendarSchedule, Schedule, is_fire, next_fire, previous_fire
 from duly.domain.shards import shard_of
+from duly.domain.tenants import check_payload
 from duly.ports.calendars import SkipAnswer
 from duly.ports.clock import Clock, Entropy
 from duly.ports.store import Definitions, Idempotency, JobFilter, NewJob, Reschedule
@@ -27,6 +28,7 @@ from duly.ports.transport import Transport
 from duly.usecases.coalesce import Coalescer
 from duly.usecases.deeds import job_changed, job_created
 from duly.usecases.overdue import Overdue, fires_once
+from duly.usecases.quotas import Directory
 from duly.wire.jobs import JobShape, spec_of
 
 # How often a change is tried again when somebody else was faster.
@@ -42,9 +44,12 @@ class _Creation:
 class Jobs:
     """The use cases on job definitions."""
 
-    def __init__(self, store: Definitions, overdue: Overdue, clock: Clock, entropy: Entropy, transport: Transport) -> None:
+    def __init__(
+        self, store: Definitions, overdue: Overdue, quotas: Directory, clock: Clock, entropy: Entropy, transport: Transport
+    ) -> None:
         self._store = store
         self._overdue = overdue
+        self._quotas = quotas
         self._clock = clock
         self._entropy = entropy
         self._transport = transport
@@ -64,16 +69,21 @@ class Jobs:
     async def create_specs(
         self, actor: Actor, wanted: Sequence[tuple[JobId, JobSpec]], now: Instant, idempotency: Idempotency | None = None
     ) -> list[Job]:
-        """The same for specs that were made in code."""
+        """The same for specs that were made in code. Raises TooMany past the tenant's quota of jobs."""
         known = await self._calendars_of(actor, [spec for _, spec in wanted])
+        quotas = await self._quotas.of(actor.tenant)
+        bounded = quotas.max_jobs is not None
         new: list[NewJob] = []
         for nth, (id, spec) in enumerate(wanted):
             with _naming_the(nth, len(wanted)):
-                new.append(_new_job(actor, id, _written_out(spec, known), now))
+                check_payload(quotas, spec.payload)
+                new.append(replace(_new_job(actor, id, _written_out(spec, known), now), within_quota=bounded))
         twice, times = Counter(item.spec.name for item in new).most_common(1)[0]
         if times > 1:
             raise Conflict("DULY-E208", f"The name {twice!r} stands twice in this batch.", field="name")
-        jobs = await self._creations.add(_Creation(new, idempotency))
+        creation = _Creation(new, idempotency)
+        # Who may be refused stays alone: its neighbours would have to be written anew.
+        jobs = (await self._flush([creation]))[0] if bounded else await self._creations.add(creation)
         soonest = min((job.next_fire_at for job in jobs if job.next_fire_at is not None), default=None)
         if soonest is not None:
             await self._transport.announce_due(soonest)
@@ -134,6 +144,7 @@ class Jobs:
         """
         spec = await self.written_out(actor, spec)
         check_spec(spec)
+        check_payload(await self._quotas.of(actor.tenant), spec.payload)
         schedule = schedule_of(spec.timing, before.id)
         if isinstance(schedule, CalendarSchedule) and first_fire(schedule, now) is None:
             raise _never_fires()

@@ -18,12 +18,14 @@ from duly.domain.schedule import OneTimeSchedule, plain_of
 from duly.domain.shards import shard_of
 from duly.ports.store import Leases, Schedules
 from duly.ports.transport import Transport
+from duly.usecases.quotas import Directory
 
 
 class Overdue:
     """Settles what the schedule of a job owes."""
 
-    def __init__(self, schedules: Schedules, leases: Leases, transport: Transport) -> None:
+    def __init__(self, schedules: Schedules, leases: Leases, quotas: Directory, transport: Transport) -> None:
+        self._quotas = quotas
         self._schedules = schedules
         self._leases = leases
         self._transport = transport
@@ -31,7 +33,7 @@ class Overdue:
     async def settle(self, job: Job, now: Instant, again: Callable[[], Awaitable[Job]], unwanted_by: str | None = None) -> Job:
         """Leave nothing due up to now; `again` reads the job anew. Answers the job as it stands afterwards."""
         while (due := _due(job, now)) is not None:
-            firing = decide.fires([due], {due.version: job.version}, now)
+            firing = decide.fires([due], {due.version: job.version}, now, await self._quotas.all(job.version.tenant))
             if unwanted_by is not None:
                 firing = decide.unwanted(firing, unwanted_by)
             epochs = {lease.shard: lease.epoch for lease in await self._leases.shards() if lease.shard == due.shard}

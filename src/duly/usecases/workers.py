@@ -18,7 +18,7 @@ from duly.domain.access import Actor, Role
 from duly.domain.audit import Deed
 from duly.domain.errors import Conflict, DulyError, NotFound
 from duly.domain.execution import Claimed, Finished, LeaseId, LogLine, Lost, Saved, Stop, Verdict, WorkerId
-from duly.domain.fairness import share_out
+from duly.domain.fairness import share_out, within_rooms
 from duly.domain.ids import ExecutionId, execution_text
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import JobVersion
@@ -36,6 +36,14 @@ COUNTED_TO = 64
 UNREADABLE_WAIT: Micros = 10 * SECOND
 CANCELLED = '{"reason":"cancelled"}'
 FAILED = '{"type":"Failure","message":""}'
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What some handlers of a worker share, and how many more could begin in it."""
+
+    handlers: Sequence[str]
+    free: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +123,7 @@ class Workers:
 
     # ------------------------------------------------------------ taking work
 
-    async def lease(self, actor: Actor, worker: WorkerId, most: int, known: Iterable[LeaseId]) -> Leased | None:
+    async def lease(self, actor: Actor, worker: WorkerId, most: int, known: Iterable[LeaseId], rooms: Sequence[Room] = ()) -> Leased | None:
         """A lease that the worker has and does not know of (its answer was lost), else a new one; None when nothing is ready."""
         row = await self._row(actor, worker)
         if row.lost_at is not None or row.expires_at <= self._clock.now():
@@ -127,24 +135,28 @@ class Workers:
                     return leased
         if row.about.draining:
             return None
-        claimed_now = await self._claim(row, most)
+        claimed_now = await self._claim(row, most, rooms)
         return None if claimed_now is None else await self._leased(worker, claimed_now)
 
     async def wait(self, seconds: float) -> None:
         """Until something may be ready, or the time has passed."""
         await self._transport.wait_ready(seconds)
 
-    async def _claim(self, row: WorkerRow, most: int) -> Claimed | None:
+    async def _claim(self, row: WorkerRow, most: int, rooms: Sequence[Room]) -> Claimed | None:
         about = row.about
         offered = set(about.handlers)
         routes = [
-            route.number
+            route
             for route in await self._store.ready.routes()
             if not misfits(about.pool, about.labels, offered, Needs(route.pool, route.labels, route.handler))
         ]
         if not routes:
             return None
-        work = [item for item in await self._store.ready.work(routes, COUNTED_TO) if item.tenant == row.tenant]
+        work = [item for item in await self._store.ready.work([route.number for route in routes], COUNTED_TO) if item.tenant == row.tenant]
+        if rooms:
+            of_handler = {handler: nth for nth, room in enumerate(rooms) for handler in room.handlers}
+            room_of = {route.number: of_handler[route.handler] for route in routes if route.handler in of_handler}
+            work = within_rooms(work, room_of, {nth: room.free for nth, room in enumerate(rooms)})
         # One tenant: what is shared is shared among its routes, oldest head first, and no credit is carried.
         asks = share_out(most, work, {}, counted_to=COUNTED_TO)
         return await self._store.ready.claim(row.id, asks, self._clock.now()) if asks else None

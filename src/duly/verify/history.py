@@ -181,6 +181,7 @@ class History(msgspec.Struct, kw_only=True):
         epsilon       how late a start may be in calm times, in microseconds; two seconds more than a poll without it
         slots         how many handlers can run at once: while all are busy, nobody is late
         owners        the node of each dispatcher, by the name under which it owns shards
+        dispatchers   the nodes that run one: from the only one nobody can take over
         hints         which faults of hints were injected, and how often; `indexDiffers`: what the index had wrong in the end
         ownWaits      handlers name the time of their retries themselves; `ownDeaths`: they give up before their tries are used up
         reached       nasty states that only the harness can see, with how often it saw them

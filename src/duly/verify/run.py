@@ -228,6 +228,7 @@ class _Test:
                 "machine": f"{platform.system()} {platform.machine()}",
                 "nodes": sorted(stage.fleet.nodes),
                 "owners": _owners(events, stage.fleet.by_pid()),
+                "dispatchers": [node.name for node in stage.fleet.of("scheduler")],
                 "deaths": {node.name: node.deaths for node in stage.fleet.nodes.values() if node.deaths},
                 "skipped": self._drawn.skipped,
                 "planned": Counter(stroke.kind for stroke in self._drawn.strokes),

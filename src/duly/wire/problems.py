@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, Unavailable
+from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, TooMany, Unavailable
 
 UNREACHABLE = "DULY-E603"
 _KINDS: dict[int, type[DulyError]] = {
@@ -41,7 +41,8 @@ def problem(status: int, headers: Mapping[str, str], body: bytes) -> DulyError:
     except msgspec.DecodeError:
         return not_ours(status, headers)
     if status in (429, 503):
-        error: DulyError = Unavailable(
+        later = TooMany if status == 429 else Unavailable
+        error: DulyError = later(
             document.code, document.detail, field=document.field, hint=document.hint, retry_after=_seconds(headers.get("retry-after"))
         )
     else:

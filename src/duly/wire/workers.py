@@ -59,13 +59,22 @@ class RegisteredView(View, kw_only=True):
     store_now: str
 
 
+class RoomShape(Shape, kw_only=True):
+    """Handlers that need more than a slot, a child process for example, and how many of them all could begin now."""
+
+    handlers: Annotated[list[Name], Meta(min_length=1, max_length=10_000, examples=[["resize"]])]
+    max: Annotated[int, Meta(ge=0, le=MOST_LEASED)]
+
+
 class LeaseShape(Shape, kw_only=True):
-    """How much to take and how long to wait for it. `known` are the leases that the worker has: any other one is answered again."""
+    """How much to take and how long to wait for it. `known` are the leases that the worker has: any other one is answered again.
+    `rooms` bound handlers that could only wait for a place: other workers may have one."""
 
     max: Annotated[int, Meta(ge=1, le=MOST_LEASED)] = 1
     wait_sec: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] = 0
     known: Annotated[list[Fence], Meta(max_length=10_000)] = []
     definitions: bool = False
+    rooms: Annotated[list[RoomShape], Meta(max_length=100)] = []
 
 
 class CheckpointView(View, kw_only=True):

@@ -75,6 +75,16 @@ def nobody_takes_over(story: Story, bad: bool) -> None:
 
 
 @breaks("I8")
+def nobody_is_there_to_take_over(story: Story, bad: bool) -> None:
+    story.seconds = 100
+    owned(story)
+    story.about["dispatchers"] = ["node-1", "node-2"] if bad else ["node-1"]
+    story.fault("kill", 5, 95, "node-1")
+    story.call("run.read", 2, runs=["run_a"], answer={"state": "SUCCEEDED"})
+    story.call("run.read", 3, runs=["run_a"], answer={"state": "SUCCEEDED"})
+
+
+@breaks("I8")
 def a_client_reads_what_is_older_than_its_write(story: Story, bad: bool) -> None:
     job = every_ten(story)
     story.change(job, 32, 2, intervalSec=10, anchorAt=text(0))

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import httptools
 import msgspec
 
-from duly.domain.errors import DulyError, Forbidden, Invalid, Unavailable
+from duly.domain.errors import DulyError, Forbidden, Invalid, TooMany, Unavailable
 from duly.wire.problems import problem, unreachable
 
 T = TypeVar("T")
@@ -157,6 +157,8 @@ def _told(error: DulyError) -> DulyError:
     """A key that is refused now may be renewed under a running worker, so it is asked again: with a pause, as when the server is away."""
     if isinstance(error, Forbidden):
         return Unavailable(error.code, f"The server refuses the key: {error.message}", hint=error.hint, retry_after=5.0)
+    if isinstance(error, TooMany):
+        return Unavailable(error.code, error.message, hint=error.hint, retry_after=error.retry_after)
     if type(error) is DulyError:
         return Unavailable(error.code, error.message, hint=error.hint)
     return error

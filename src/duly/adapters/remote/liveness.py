@@ -15,6 +15,7 @@ from duly.domain.execution import Stop, WorkerId
 from duly.domain.ids import parse_execution_id
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.ports.clock import SettableClock
+from duly.ports.handlers import Registry
 from duly.ports.store import Liveness, WorkerAbout
 from duly.wire.workers import DrainShape, DrainView, HeartbeatShape, HeartbeatView, RegisteredView, RegisterShape
 
@@ -155,10 +156,10 @@ class RemoteStore:
         await self.server.close()
 
 
-def open_remote(url: str, key: str, clock: SettableClock, *, agent: str) -> RemoteStore:
-    """The way to a server. Nothing is sent yet."""
+def open_remote(url: str, key: str, clock: SettableClock, registry: Registry, *, agent: str) -> RemoteStore:
+    """The way to a server, for a worker with these handlers. Nothing is sent yet."""
     server, session, time = Server(url, key, agent=agent), Session(), ServerTime(clock)
-    ready = RemoteReady(server, session, clock)
+    ready = RemoteReady(server, session, clock, registry)
     return RemoteStore(
         server=server,
         ready=ready,

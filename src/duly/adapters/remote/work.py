@@ -24,6 +24,7 @@ from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import COSTS_AN_ATTEMPT, Outcome, State
 from duly.ports.clock import Clock
+from duly.ports.handlers import Places, Registry
 from duly.ports.store import Route
 from duly.wire.workers import (
     MOST_LEASED,
@@ -38,6 +39,7 @@ from duly.wire.workers import (
     ReportShape,
     ReportView,
     ResultShape,
+    RoomShape,
 )
 
 WAIT = 25.0
@@ -45,6 +47,8 @@ WAIT = 25.0
 PAUSE = 0.5
 LARGEST_REPORT = 4 << 20
 MOST_REPORTED = 500
+# While a handler's places are all taken, it is asked for again soon: a poll names them as they are when it is sent.
+BRIEFLY = 1.0
 # The one route that there seems to be.
 PERHAPS = 1
 
@@ -52,15 +56,18 @@ PERHAPS = 1
 class RemoteReady:
     """Where a remote worker takes work, and how it waits for it: one long poll at a time."""
 
-    def __init__(self, server: Server, session: Session, clock: Clock) -> None:
+    def __init__(self, server: Server, session: Session, clock: Clock, registry: Registry) -> None:
         self._server = server
         self._session = session
         self._clock = clock
+        self._registry = registry
         self._poll: asyncio.Task[Claimed | None] | None = None
         self._polls_for: WorkerId = 0
 
     async def routes(self) -> list[Route]:
-        return [Route(PERHAPS, self._session.pool, "", name) for name in self._session.handlers[:1]]
+        # It stands for all handlers, so not for one that has places of its own if there is another.
+        offered = sorted(self._session.handlers, key=lambda name: self._registry.by_name[name].places is not None)
+        return [Route(PERHAPS, self._session.pool, "", name) for name in offered[:1]]
 
     async def work(self, routes: Sequence[int], counted_to: int) -> list[Work]:
         return [Work(route, 0, 1, 0, counted_to) for route in routes]
@@ -100,7 +107,9 @@ class RemoteReady:
 
     async def _ask(self, worker: WorkerId, most: int) -> Claimed | None:
         asked = self._clock.boottime()
-        shape = LeaseShape(max=min(most, MOST_LEASED), wait_sec=WAIT, known=sorted(self._session.held), definitions=True)
+        rooms = self._rooms()
+        wait = BRIEFLY if any(room.max == 0 for room in rooms) else WAIT
+        shape = LeaseShape(max=min(most, MOST_LEASED), wait_sec=wait, known=sorted(self._session.held), definitions=True, rooms=rooms)
         try:
             lease = await self._server.post(f"/v1/workers/{worker}/lease", shape, LeaseView, timeout=WAIT + ANSWER_TIMEOUT)
         except NotFound:
@@ -111,6 +120,14 @@ class RemoteReady:
         if self._clock.boottime() - asked < SECOND:
             await asyncio.sleep(PAUSE)
         return None
+
+    def _rooms(self) -> list[RoomShape]:
+        """Handlers that need more than a slot, by the places that they share."""
+        shared: dict[int, tuple[Places, list[str]]] = {}
+        for name in self._session.handlers:
+            if (places := self._registry.by_name[name].places) is not None:
+                shared.setdefault(id(places), (places, []))[1].append(name)
+        return [RoomShape(handlers=names, max=min(places.free, MOST_LEASED)) for places, names in shared.values()]
 
 
 class RemoteVersions:

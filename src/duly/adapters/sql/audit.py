@@ -10,6 +10,7 @@ from duly.adapters.sql.engine import Action, Call, Engine, Many, one
 from duly.adapters.sql.rows import as_uuid
 from duly.domain.access import Role
 from duly.domain.audit import GENESIS, Deed, Head, Link, Record, chained, told
+from duly.domain.execution import NewExecution
 from duly.domain.instants import LATEST, Instant
 from duly.ports.audit import AuditFilter, Listed, Stretch
 
@@ -41,6 +42,12 @@ def append(deeds: Sequence[Deed | None]) -> Action[None]:
         yield Call("audit_append", rows[0])
     elif rows:
         yield Many("audit_append", rows)
+
+
+def asking_for(deeds: Sequence[Deed], executions: Sequence[NewExecution]) -> list[Deed]:
+    """Those of the deeds that ask for one of these executions."""
+    ids = {execution.id for execution in executions}
+    return [deed for deed in deeds if deed.executions[0] in ids]
 
 
 def values_of(deed: Deed) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from duly.adapters.sql.audit import append
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
+from duly.adapters.sql.quotas import admit_jobs
 from duly.adapters.sql.rows import NEVER, calendar_of, encode, job_of, key_of, version_of
 from duly.domain.audit import Deed
 from duly.domain.calendars import Calendar
@@ -56,6 +57,8 @@ class SqlDefinitions:
         return await self._engine.run(action)
 
     def _new(self, jobs: Sequence[NewJob], routes: dict[tuple[str, str, str], int], now: Instant) -> Action[list[Job]]:
+        if jobs[0].within_quota:
+            yield from admit_jobs(jobs[0].tenant, len(jobs), now)
         yield from hold_calendars(jobs[0].tenant, [job.spec for job in jobs])
         placed: list[tuple[NewJob, int]] = []
         for job in jobs:
@@ -126,6 +129,7 @@ class SqlDefinitions:
                 schedule = schedule_of(spec.timing, id)
                 following = past_pause(schedule, reschedule.next_fire_at, row["paused_until"], now)
                 if state is JobState.COMPLETED and following is not None:
+                    yield from admit_jobs(tenant, 1, now)
                     state = JobState.ACTIVE
                 yield Call(
                     "set_schedule",

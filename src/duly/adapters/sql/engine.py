@@ -76,6 +76,9 @@ class Engine(Protocol):
     async def store_now(self) -> Instant:
         """The engine's own clock."""
 
+    async def has_wall(self) -> bool:
+        """Whether the engine itself shows a tenant nothing of another's; see ports/wall.py."""
+
     async def close(self) -> None:
         """Let connections go."""
 

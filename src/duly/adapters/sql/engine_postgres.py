@@ -20,10 +20,13 @@ from duly.adapters.sql.engine import Action, Call, Lane, Rows
 from duly.adapters.sql.statements import Statement, statements
 from duly.domain.errors import DulyError, Unavailable
 from duly.domain.instants import Instant
+from duly.ports.wall import walled_tenant
 
 T = TypeVar("T")
 
 SCHEMA = "duly"
+# The role behind the wall: see migration 0009.
+WALLED = "duly_tenant"
 DEADLINE = 30.0
 CONNECT_TIMEOUT = 5.0
 ACQUIRE_TIMEOUT = 10.0
@@ -133,6 +136,8 @@ class PostgresEngine:
     def __init__(self, dsn: str, *, general: int = 8) -> None:
         self.dsn = dsn
         self._statements = statements("postgres")
+        # Known once somebody has asked.
+        self._has_wall: bool | None = None
         self._pools = {
             Lane.GENERAL: Pool(dsn, Lane.GENERAL, general),
             Lane.CLAIM: Pool(dsn, Lane.CLAIM, 4),
@@ -143,7 +148,7 @@ class PostgresEngine:
         for repeat in range(REPEATS):
             try:
                 with translated():
-                    async with self._pools[lane].connection() as connection, connection.transaction():
+                    async with self._pools[lane].connection() as connection, self._transaction(connection):
                         return await self._drive(connection, action())
             except (*_REPEATABLE, asyncpg.UniqueViolationError):
                 # Two transactions met in an unlucky order and the server undid ours entirely: again, from the top. A key that
@@ -156,7 +161,7 @@ class PostgresEngine:
         with translated():
             async with (
                 self._pools[Lane.GENERAL].connection() as connection,
-                connection.transaction(isolation="repeatable_read", readonly=True),
+                self._transaction(connection, "ISOLATION LEVEL REPEATABLE READ READ ONLY"),
             ):
                 return await self._drive(connection, action())
 
@@ -166,8 +171,10 @@ class PostgresEngine:
             try:
                 with translated():
                     async with self._pools[lane].connection() as connection:
-                        rows: Rows = await connection.fetch(statement.text, *_arguments(statement, params))
-                        return rows
+                        if walled_tenant() is not None:
+                            async with self._transaction(connection):
+                                return await connection.fetch(statement.text, *_arguments(statement, params))
+                        return await connection.fetch(statement.text, *_arguments(statement, params))
             except _REPEATABLE:
                 if repeat == REPEATS - 1:
                     raise
@@ -199,6 +206,32 @@ class PostgresEngine:
         for pool in self._pools.values():
             pool.abandon()
 
+    async def has_wall(self) -> bool:
+        """Whether the server keeps tenants apart as well (migration 0009)."""
+        with translated():
+            async with self._pools[Lane.GENERAL].connection() as connection:
+                return await self._is_walled(connection)
+
+    async def _is_walled(self, connection: asyncpg.Connection[asyncpg.Record]) -> bool:
+        if self._has_wall is None:
+            self._has_wall = await _can_build_wall(connection)
+        return self._has_wall
+
+    @contextlib.asynccontextmanager
+    async def _transaction(self, connection: asyncpg.Connection[asyncpg.Record], mode: str = "") -> AsyncIterator[None]:
+        """A transaction, behind the tenant's wall when the task asks on behalf of one; beginning it costs one round trip either way."""
+        tenant = walled_tenant()
+        wall = ""
+        if tenant is not None and await self._is_walled(connection):
+            wall = f"SET LOCAL ROLE {WALLED}; SET LOCAL duly.tenant = '{tenant:d}'"
+        await connection.execute(f"BEGIN {mode}; {wall}")
+        try:
+            yield
+        except (asyncpg.PostgresError, DulyError):
+            await connection.execute("ROLLBACK")
+            raise
+        await connection.execute("COMMIT")
+
     async def _drive(self, connection: asyncpg.Connection[asyncpg.Record], action: Action[T]) -> T:
         rows: Rows = ()
         try:
@@ -214,6 +247,19 @@ class PostgresEngine:
         except StopIteration as end:
             result: T = end.value
             return result
+
+
+async def _can_build_wall(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
+    """The role and its policies exist, and we may take it on; the right to make roles is not everybody's."""
+    try:
+        async with connection.transaction():
+            await connection.execute(f"SET LOCAL ROLE {WALLED}")
+            walled: bool | None = await connection.fetchval(
+                "SELECT relrowsecurity FROM pg_class WHERE oid = to_regclass('duly.executions')"
+            )
+            return bool(walled)
+    except (asyncpg.UndefinedObjectError, asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError):
+        return False
 
 
 def _arguments(statement: Statement, params: Mapping[str, Any]) -> list[Any]:

@@ -108,6 +108,9 @@ class SqliteEngine:
     async def store_now(self) -> Instant:
         return time.time_ns() // 1000
 
+    async def has_wall(self) -> bool:
+        return False
+
     async def close(self) -> None:
         if self._closed:
             return

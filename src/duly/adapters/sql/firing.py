@@ -13,6 +13,7 @@ from uuid import UUID
 
 from duly.adapters.sql.engine import Action, Call, Many, one
 from duly.adapters.sql.gates import make_gates
+from duly.adapters.sql.quotas import note_fires
 from duly.adapters.sql.rows import NEVER, as_uuid, encode
 from duly.domain.audit import Deed
 from duly.domain.execution import Advance, Fire, NewExecution
@@ -82,6 +83,7 @@ def fire_each(fires: Sequence[Fire], now: Instant) -> Action[Fired]:
             yield from make_gates(missing, fire.tenant)
             known |= {gate.id for gate in missing}
         yield from _fire(fire, now, fired)
+    yield from note_fires(fires, now)
     return fired
 
 

@@ -129,8 +129,11 @@ def _look_again(gate: UUID, now: Instant) -> Action[None]:
 
 
 def make_gates(gates: Iterable[Gate], tenant: int) -> Action[None]:
-    """See to it that these gates are there, as wide as the newest version says, until this transaction ends."""
-    for gate in sorted(set(gates)):
+    """See to it that these gates are there, as wide as the newest version says, until this transaction ends.
+
+    Those of the tenant itself are there anyway, and whoever comes to them may have read its quotas a moment too early.
+    """
+    for gate in sorted({gate for gate in gates if not gate.kept}):
         params = {
             "gate": gate.id,
             "tenant": tenant,

@@ -13,6 +13,7 @@ from duly.adapters.sql.definitions import LAST_ID
 from duly.adapters.sql.engine import Action, Call, Engine, one
 from duly.adapters.sql.firing import enqueue_each
 from duly.adapters.sql.gates import open_gates
+from duly.adapters.sql.quotas import admit_each
 from duly.adapters.sql.rows import as_uuid, encode
 from duly.domain.audit import Deed
 from duly.domain.bulk import Candidate, Match
@@ -59,7 +60,9 @@ class SqlLetters:
         def action() -> Action[set[ExecutionId]]:
             gates.clear()
             ours = yield from self._settle([(old, new.id) for old, new in replays], Settling.REPLAYED, by, now)
-            done = yield from enqueue_each([new for old, new in replays if old in ours], now)
+            fresh = [new for old, new in replays if old in ours]
+            yield from admit_each(fresh, now)
+            done = yield from enqueue_each(fresh, now)
             gates.update(done.gates)
             yield from append([None if deed is None else deed.about([new.id for old, new in replays if old in ours])])
             return ours
@@ -131,6 +134,13 @@ class SqlLetters:
     async def change_batch(self, id: UUID, total: int, about: dict[str, Any], *, deed: Deed | None = None) -> None:
         def action() -> Action[None]:
             yield Call("change_batch", {"batch": id, "total": total, "about": encode(about)})
+            yield from append([deed])
+
+        await self._engine.run(action)
+
+    async def drop_batch(self, id: UUID, *, deed: Deed | None = None) -> None:
+        def action() -> Action[None]:
+            yield Call("drop_batch", {"batch": id})
             yield from append([deed])
 
         await self._engine.run(action)

@@ -57,6 +57,8 @@ async def upgrade(engine: Engine) -> list[Migration]:
     for migration in await pending(engine):
         if await _apply(engine, migration):
             done.append(migration)
+    if engine.name == "postgres":
+        await engine.fetch("build_wall", {})
     return done
 
 

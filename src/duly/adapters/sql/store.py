@@ -18,6 +18,7 @@ from duly.adapters.sql.sqlite.checkpoints import SqliteCheckpoints
 from duly.adapters.sql.sqlite.dispatch import SqliteIntake, SqliteSchedules
 from duly.adapters.sql.sqlite.sweep import SqliteCancels, SqliteLosses, SqliteRetention
 from duly.adapters.sql.sqlite.work import SqliteOutcomes, SqliteReady
+from duly.adapters.sql.tenants import SqlTenants
 from duly.adapters.sql.why import SqlFacts
 from duly.domain.errors import Invalid
 from duly.domain.instants import Instant
@@ -93,6 +94,7 @@ def store_on(engine: Engine) -> Store:
             desk=SqliteDesk(engine, outcomes),
             calendars=SqlCalendars(engine),
             audit=SqlAudit(engine),
+            tenants=SqlTenants(engine),
         )
     from duly.adapters.sql.engine_postgres import PostgresEngine
     from duly.adapters.sql.postgres.checkpoints import PostgresCheckpoints
@@ -123,4 +125,5 @@ def store_on(engine: Engine) -> Store:
         desk=PostgresDesk(engine),
         calendars=SqlCalendars(engine),
         audit=SqlAudit(engine),
+        tenants=SqlTenants(engine),
     )

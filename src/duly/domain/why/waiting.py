@@ -155,10 +155,15 @@ def _in_line(facts: ExecutionFacts, line: LineFacts) -> Reason:
 def _at_gate(facts: ExecutionFacts, gate: GateFacts) -> Reason:
     name, key = gate.about.get("name"), gate.about.get("key")
     values = ", ".join(f"{field}={value}" for field, value in key.items()) if isinstance(key, dict) else None
-    what = (f"The limit {name!r}" if name else "A limit of the job") + (f" for {values}" if values else "")
+    quota = gate.about.get("quota")
+    if quota is not None:
+        what = f"The tenant's quota {quota}"
+    else:
+        what = (f"The limit {name!r}" if name else "A limit of the job") + (f" for {values}" if values else "")
     place = f"it is number {gate.ahead + 1:,} in line"
     told = known(
         limit=name,
+        quota=quota,
         capacity=gate.capacity,
         taken=gate.taken,
         position=gate.ahead + 1,

@@ -25,12 +25,17 @@ class _Nodes:
             node for fault in index.history.faults for node in fault.nodes
         }
         self._names = sorted(actors, key=len, reverse=True)
+        self._dispatchers: list[str] | None = index.history.about.get("dispatchers")
 
     def of(self, owner: str) -> str | None:
         """The node; None when nobody can tell."""
         if owner not in self._known:
             self._known[owner] = next((name for name in self._names if name in owner), None)
         return self._known[owner]
+
+    def is_alone(self, node: str) -> bool:
+        """Whether nobody else could take over from it."""
+        return self._dispatchers is not None and set(self._dispatchers) <= {node}
 
 
 def judge(index: Index, windows: Windows, book: Book) -> None:
@@ -97,7 +102,7 @@ def _gaps(shard: int, events: list[Event], nodes: _Nodes, faults: list[Fault], e
     for place, event in enumerate(events):
         owner = event.data.get("owner")
         node = nodes.of(owner) if owner is not None else None
-        if node is None:
+        if node is None or nodes.is_alone(node):
             continue
         until = events[place + 1].at if place + 1 < len(events) else end
         for fault in faults:

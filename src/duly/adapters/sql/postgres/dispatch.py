@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from duly.adapters.sql.audit import COLUMNS, append, values_of
+from duly.adapters.sql.audit import COLUMNS, append, asking_for, values_of
 from duly.adapters.sql.definitions import once
 from duly.adapters.sql.engine import Action, Call, Lane, Rows, one
 from duly.adapters.sql.engine_postgres import PostgresEngine
@@ -15,6 +15,7 @@ from duly.adapters.sql.firing import Enqueued, Fired, advance, enqueue_each, fir
 from duly.adapters.sql.gates import open_gates
 from duly.adapters.sql.postgres.after import cancel_waiting, pass_on
 from duly.adapters.sql.postgres.look_back import LookBack
+from duly.adapters.sql.quotas import admit_each, enqueue_admitted
 from duly.adapters.sql.rows import NEVER, due_of
 from duly.domain.audit import Deed
 from duly.domain.decide import Firing
@@ -22,7 +23,7 @@ from duly.domain.execution import Advance, DueSchedule, Fire, NewExecution
 from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant
 from duly.domain.lifecycle import State
-from duly.ports.store import EnqueueReport, FireReport, Idempotency, PromoteReport
+from duly.ports.store import Admission, EnqueueReport, FireReport, Idempotency, PromoteReport
 
 
 class PostgresIntake:
@@ -53,13 +54,30 @@ class PostgresIntake:
         ids = [execution.id for execution in executions]
         gates: set[UUID] = set()
         deeds = [] if deed is None else [deed]
-        answer = await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue(executions, now, gates, deeds)))
+        answer = await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue_asking(executions, now, gates, deeds)))
         await open_gates(self._engine, gates, now)
         return answer
+
+    async def enqueue_within(self, calls: Sequence[Sequence[NewExecution]], now: Instant, deeds: Sequence[Deed] = ()) -> Admission:
+        gates: set[UUID] = set()
+
+        def write(admitted: Sequence[NewExecution]) -> Action[dict[ExecutionId, ExecutionId]]:
+            return _enqueue(admitted, now, gates, asking_for(deeds, admitted))
+
+        done = await self._engine.run(lambda: enqueue_admitted(calls, now, write))
+        await open_gates(self._engine, gates, now)
+        return done
 
 
 def _is_plain(execution: NewExecution) -> bool:
     return not execution.gates and execution.unique is None and execution.batch is None and execution.scheduled_at is None
+
+
+def _enqueue_asking(
+    executions: Sequence[NewExecution], now: Instant, gates: set[UUID], deeds: Sequence[Deed]
+) -> Action[dict[ExecutionId, ExecutionId]]:
+    yield from admit_each(executions, now)
+    return (yield from _enqueue(executions, now, gates, deeds))
 
 
 def _enqueue(

@@ -60,6 +60,9 @@ WHERE b.job_id = :job_id AND b.tenant = :tenant AND b.kind = 'backfill' AND s.sc
 -- name: last_due
 SELECT max(due_at) AS at FROM executions WHERE batch = :batch;
 
+-- name: drop_batch
+DELETE FROM batches WHERE batch = :batch;
+
 -- name: drop_batches
 -- Of which retention has left nothing.
 DELETE FROM batches WHERE asked_at < :before AND NOT EXISTS (SELECT 1 FROM executions e WHERE e.batch = batches.batch);

@@ -88,7 +88,7 @@ RETURNING gate;
 -- name: idle_gates
 -- Candidates for clearing away, locked; they are looked at again by a younger snapshot before they go.
 SELECT gate FROM gates g
-WHERE NOT EXISTS (SELECT 1 FROM gate_waits w WHERE w.gate = g.gate) AND NOT EXISTS (SELECT 1 FROM slots s WHERE s.gate = g.gate)
+WHERE NOT kept AND NOT EXISTS (SELECT 1 FROM gate_waits w WHERE w.gate = g.gate) AND NOT EXISTS (SELECT 1 FROM slots s WHERE s.gate = g.gate)
 LIMIT :quota
 /*postgres: FOR UPDATE SKIP LOCKED*/;
 

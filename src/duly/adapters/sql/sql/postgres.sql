@@ -719,3 +719,8 @@ DELETE FROM settled x WHERE x.id < :before::uuid AND NOT EXISTS (SELECT FROM exe
 
 -- name: migrations_table
 SELECT 1 WHERE to_regclass('duly.duly_migrations') IS NOT NULL;
+
+-- ---------------------------------------------------------------- the wall between tenants
+
+-- name: build_wall
+SELECT duly_build_wall() AS stands;

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from duly.adapters.sql.audit import append
+from duly.adapters.sql.audit import append, asking_for
 from duly.adapters.sql.definitions import once
 from duly.adapters.sql.engine import Action, Call, Engine, Many
 from duly.adapters.sql.firing import Enqueued, advance, enqueue_each, fire_each, queue_at_gates
 from duly.adapters.sql.gates import open_all
+from duly.adapters.sql.quotas import admit_each, enqueue_admitted
 from duly.adapters.sql.rows import as_uuid, as_uuids, due_of
 from duly.adapters.sql.sqlite.places import make_cancelled, pass_on, take_from_waiting
 from duly.domain.audit import Deed
@@ -18,7 +19,7 @@ from duly.domain.execution import DueSchedule, NewExecution
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import Instant
 from duly.domain.lifecycle import State
-from duly.ports.store import EnqueueReport, FireReport, Idempotency, PromoteReport
+from duly.ports.store import Admission, EnqueueReport, FireReport, Idempotency, PromoteReport
 
 
 class SqliteIntake:
@@ -36,7 +37,13 @@ class SqliteIntake:
     ) -> list[ExecutionId]:
         ids = [execution.id for execution in executions]
         deeds = [] if deed is None else [deed]
-        return await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue_instead(executions, now, deeds)))
+        return await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue_asking(executions, now, deeds)))
+
+    async def enqueue_within(self, calls: Sequence[Sequence[NewExecution]], now: Instant, deeds: Sequence[Deed] = ()) -> Admission:
+        def write(admitted: Sequence[NewExecution]) -> Action[dict[ExecutionId, ExecutionId]]:
+            return _enqueue_instead(admitted, now, asking_for(deeds, admitted))
+
+        return await self._engine.run(lambda: enqueue_admitted(calls, now, write))
 
 
 def _enqueue(executions: Sequence[NewExecution], now: Instant, deeds: Sequence[Deed]) -> Action[Enqueued]:
@@ -44,6 +51,11 @@ def _enqueue(executions: Sequence[NewExecution], now: Instant, deeds: Sequence[D
     yield from append(done.of(deeds))
     yield from open_all(done.gates, now)
     return done
+
+
+def _enqueue_asking(executions: Sequence[NewExecution], now: Instant, deeds: Sequence[Deed]) -> Action[dict[ExecutionId, ExecutionId]]:
+    yield from admit_each(executions, now)
+    return (yield from _enqueue_instead(executions, now, deeds))
 
 
 def _enqueue_instead(executions: Sequence[NewExecution], now: Instant, deeds: Sequence[Deed]) -> Action[dict[ExecutionId, ExecutionId]]:

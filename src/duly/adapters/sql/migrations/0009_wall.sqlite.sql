@@ -1,0 +1,1 @@
+-- SQLite has no row-level security: one file, one process, and statements that name their tenant.

@@ -1,0 +1,83 @@
+"""PostgreSQL databases for tests: migrated once, copied or emptied for each."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from duly.adapters.sql.engine import Engine
+from duly.adapters.sql.engine_postgres import SCHEMA, PostgresEngine
+from duly.adapters.sql.migrate import upgrade
+from tests.services.postgres import Postgres
+
+TEMPLATE = "duly_template"
+KEPT = ["duly_migrations", "shards", "tenants"]
+
+_numbers = itertools.count(1)
+
+
+def run_aside(work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    """Run a coroutine on a loop of its own, whatever loop the test framework keeps here."""
+    failures: list[BaseException] = []
+
+    def main() -> None:
+        try:
+            asyncio.run(work())
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=main)
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
+
+
+async def migrate(engine: Engine) -> None:
+    await upgrade(engine)
+    await engine.close()
+
+
+async def empty(dsn: str) -> None:
+    """Rows go, numbers go on: a fence or an epoch of an earlier test is never given again."""
+    connection = await asyncpg.connect(dsn, server_settings={"search_path": SCHEMA})
+    found = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1 AND tablename <> ALL ($2)", SCHEMA, KEPT)
+    deletes = [f"DELETE FROM {row['tablename']};" for row in found]
+    await connection.execute("SET session_replication_role = replica;" + "".join(deletes) + "DELETE FROM tenants WHERE tenant > 1;")
+    await connection.execute("UPDATE shards SET owner = NULL, lease_until = 0, progress_at = 0")
+    await connection.close()
+
+
+@pytest.fixture(scope="session")
+def migrated_template(postgres_server: Postgres) -> str:
+    """A migrated database that tests copy: quicker than migrating each anew."""
+    dsn = postgres_server.create_database(TEMPLATE, linguistic=True)
+    run_aside(lambda: migrate(PostgresEngine(dsn)))
+    return TEMPLATE
+
+
+@pytest.fixture
+def migrated_dsn(postgres_server: Postgres, migrated_template: str) -> Iterator[str]:
+    """A fresh, migrated PostgreSQL database."""
+    name = f"conformance_{next(_numbers)}"
+    yield postgres_server.create_database(name, template=migrated_template)
+    postgres_server.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def shared_dsn(postgres_server: Postgres, migrated_template: str) -> str:
+    """One database for all tests that can do with an emptied one: creating each anew would be most of their time."""
+    return postgres_server.create_database("conformance_shared", template=migrated_template)
+
+
+@pytest.fixture
+def postgres_store(shared_dsn: str) -> str:
+    """The database behind `engine`. A module whose tests change the schema overrides it with `migrated_dsn`."""
+    run_aside(lambda: empty(shared_dsn))
+    return shared_dsn
