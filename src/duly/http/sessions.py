@@ -108,7 +108,7 @@ async def log_in(call: Call, body: LoginShape) -> Reply:
 async def log_out(call: Call) -> Reply:
     """End this browser's session; a key goes on working"""
     if call.caller is not None and call.caller.session is not None:
-        await call.services.sessions.log_out(call.caller.session.id)
+        await call.services.sessions.log_out(call.actor, call.caller.session.id)
     return Reply(None, headers=[set_cookie(name, "", seconds=0, secure=call.is_secure) for name in (SESSION_COOKIE, CSRF_COOKIE)])
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from duly.domain.access import Actor, Role
+from duly.domain.audit import Deed
 from duly.domain.errors import Forbidden
 from duly.domain.instants import MINUTE, Instant, Micros
 from duly.domain.sessions import LINK_LASTS, LinkRow, SessionRow
@@ -58,8 +59,9 @@ class Sessions:
         if wanted > actor.role:
             raise Forbidden("DULY-E303", f"This needs the role {wanted.name}; the key has {actor.role.name}.", field="role")
         token = new_secret(self._entropy)
-        link = LinkRow(_hash("link", token), actor.tenant, actor.key_id, wanted.name, self._clock.now() + LINK_LASTS)
-        await self._store.add_link(link)
+        now = self._clock.now()
+        link = LinkRow(_hash("link", token), actor.tenant, actor.key_id, wanted.name, now + LINK_LASTS)
+        await self._store.add_link(link, deed=Deed(actor, now, "session.link", "link", _shown(link.hash), after={"role": link.role}))
         return token, link
 
     async def log_in(self, token: str, instead_of: str | None = None) -> Session:
@@ -69,7 +71,11 @@ class Sessions:
         """
         id, now = new_secret(self._entropy), self._clock.now()
         before = None if instead_of is None else _hash("session", instead_of)
-        row = await self._store.begin(_hash("link", token), _hash("session", id), before, now) if is_key_shaped(token) else None
+
+        def deed(row: SessionRow) -> Deed:
+            return Deed(_actor(row), now, "session.begin", "session", _shown(row.hash), after={"role": row.role})
+
+        row = await self._store.begin(_hash("link", token), _hash("session", id), before, now, deed) if is_key_shaped(token) else None
         if row is None:
             raise Forbidden("DULY-E312", "The link is not valid: it was used, or it is too old.", field="token")
         self._known.pop(instead_of or "", None)
@@ -94,10 +100,11 @@ class Sessions:
             self.uses.note(row.hash, now)
         return Session(id, _actor(row), row.ends_at(now), renew=now - row.used_at >= RENEW_AFTER)
 
-    async def log_out(self, id: str) -> None:
+    async def log_out(self, actor: Actor, id: str) -> None:
         """The session is over: at once here, within seconds elsewhere."""
         self._known.pop(id, None)
-        await self._store.end(_hash("session", id))
+        hash = _hash("session", id)
+        await self._store.end(hash, deed=Deed(actor, self._clock.now(), "session.end", "session", _shown(hash)))
 
     async def tenant(self, name: str) -> int | None:
         """The number of a tenant by its name."""
@@ -118,6 +125,11 @@ def csrf_token(secret: str, whose: str = "") -> str:
 
 def _actor(row: SessionRow) -> Actor:
     return Actor(row.tenant, row.tenant_name, Role[row.role], row.key_id, channel="dashboard")
+
+
+def _shown(hash: bytes) -> str:
+    """The public name of a link or a session: as with keys, the beginning of its hash."""
+    return hash.hex()[:16]
 
 
 def _hash(kind: str, secret: str) -> bytes:
