@@ -141,6 +141,12 @@ _ALL = (
         "SQL cannot encrypt",
         "With DULY_PAYLOAD_KEYS a payload is encrypted by the application. Enqueue without a transaction of yours.",
     ),
+    Code(
+        "DULY-E145",
+        422,
+        "Encrypted payloads cannot be searched",
+        "Leave payload.… out and look by job, time or state. Without DULY_PAYLOAD_KEYS payloads are stored in clear and can be searched.",
+    ),
     Code("DULY-E201", 404, "No such route", "See /v1/openapi.json for what there is."),
     Code("DULY-E202", 405, "Method not allowed", "The Allow header names the methods of this route."),
     Code("DULY-E204", 404, "No such job", "It does not exist in this key's tenant. `duly job list` shows those that do."),

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from duly.adapters.sealed.cipher import Cipher
 from duly.domain.bulk import Candidate, Match
+from duly.domain.errors import Invalid
 from duly.domain.execution import Claimed, Execution, NewExecution, WorkerId
 from duly.domain.fairness import Ask
 from duly.domain.ids import ExecutionId, JobId
@@ -18,6 +19,7 @@ from duly.domain.job import Job, JobSpec, JobVersion
 from duly.domain.lifecycle import State
 from duly.domain.secrets import SEALED, has_marks
 from duly.ports.letters import Batch, Letters
+from duly.ports.search import ExecutionSearch, Search, Step
 from duly.ports.store import (
     Admission,
     Definitions,
@@ -50,6 +52,7 @@ def sealed_store(store: Store, keys: Sequence[tuple[str, bytes]]) -> Store:
         ready=cast(ReadyQueue, SealedReady(store.ready, store.definitions, cipher)),
         insights=cast(Insights, SealedInsights(store.insights, cipher)),
         letters=cast(Letters, SealedLetters(store.letters, cipher)),
+        search=cast(Search, SealedSearch(store.search, cipher)),
     )
 
 
@@ -87,6 +90,12 @@ class SealedDefinitions(_Around):
 
     async def jobs(self, wanted: JobFilter) -> list[Job]:
         return [self._opened_job(job) for job in await self._inner.jobs(wanted)]
+
+    async def waiting_jobs(self, tenant: int, before: Instant, limit: int) -> list[Job]:
+        return [self._opened_job(job) for job in await self._inner.waiting_jobs(tenant, before, limit)]
+
+    async def changed_jobs(self, tenant: int, since: Instant, limit: int) -> list[Job]:
+        return [self._opened_job(job) for job in await self._inner.changed_jobs(tenant, since, limit)]
 
     async def versions(self, numbers: Sequence[int]) -> dict[int, JobVersion]:
         return {number: self._opened(version) for number, version in (await self._inner.versions(numbers)).items()}
@@ -174,15 +183,30 @@ class SealedInsights(_Around):
 
     async def execution(self, tenant: int, id: ExecutionId) -> Execution | None:
         found: Execution | None = await self._inner.execution(tenant, id)
-        return None if found is None else self._opened(found)
+        return None if found is None else opened_execution(self._cipher, found)
 
     async def executions(self, wanted: ExecutionFilter) -> list[Execution]:
-        return [self._opened(execution) for execution in await self._inner.executions(wanted)]
+        return [opened_execution(self._cipher, execution) for execution in await self._inner.executions(wanted)]
 
-    def _opened(self, execution: Execution) -> Execution:
-        ids = {EXECUTION: execution.id, JOB: execution.job_id}
-        opened = self._cipher.open_text(execution.payload, execution.tenant, ids)
-        return execution if opened is execution.payload else replace(execution, payload=opened)
+
+def opened_execution(cipher: Cipher, execution: Execution) -> Execution:
+    """The same with its payload opened, its own or its job's."""
+    opened = cipher.open_text(execution.payload, execution.tenant, {EXECUTION: execution.id, JOB: execution.job_id})
+    return execution if opened is execution.payload else replace(execution, payload=opened)
+
+
+class SealedSearch(_Around):
+    """What people look for: by anything but what is in a payload."""
+
+    async def step(self, wanted: ExecutionSearch, before: ExecutionId | None, limit: int) -> Step:
+        if wanted.payload:
+            hint = "Look for it by job, time or state, or have what you look for in the job's name."
+            raise Invalid("DULY-E145", "Payloads are encrypted, so nobody can search in them.", field="payload", hint=hint)
+        step: Step = await self._inner.step(wanted, before, limit)
+        return Step([opened_execution(self._cipher, execution) for execution in step.found], step.reached)
+
+    async def by_ids(self, tenant: int, ids: list[ExecutionId]) -> list[Execution]:
+        return [opened_execution(self._cipher, execution) for execution in await self._inner.by_ids(tenant, ids)]
 
 
 class SealedLetters(_Around):
