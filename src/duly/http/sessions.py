@@ -94,7 +94,7 @@ async def log_in(call: Call, body: LoginShape) -> Reply:
     try:
         if is_foreign(headers, services.gate, is_tls=call.is_secure):
             raise Forbidden("DULY-E309", "The form was sent from another site.", field="Origin")
-        session = await services.sessions.log_in(body.token, cookie(headers, SESSION_COOKIE))
+        session = await services.sessions.log_in(body.token, cookie(headers, SESSION_COOKIE), call.request_id)
     except Forbidden as error:
         if not _wants_page(headers):
             raise

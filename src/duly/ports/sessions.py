@@ -17,7 +17,13 @@ class SessionStore(Protocol):
         """A new link."""
 
     async def begin(
-        self, link: bytes, session: bytes, instead_of: bytes | None, now: Instant, deed: Callable[[SessionRow], Deed]
+        self,
+        link: bytes,
+        session: bytes,
+        instead_of: bytes | None,
+        now: Instant,
+        *,
+        deed: Callable[[SessionRow], Deed] | None = None,
     ) -> SessionRow | None:
         """Use a link up and begin a session with it, in the place of an older one. None when the link is unknown, used or too old."""
 

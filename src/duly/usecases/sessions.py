@@ -7,7 +7,7 @@ the session's id, so whoever does not have the cookie cannot know it.
 from __future__ import annotations
 
 import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from duly.domain.access import Actor, Role
@@ -59,12 +59,12 @@ class Sessions:
         if wanted > actor.role:
             raise Forbidden("DULY-E303", f"This needs the role {wanted.name}; the key has {actor.role.name}.", field="role")
         token = new_secret(self._entropy)
-        now = self._clock.now()
-        link = LinkRow(_hash("link", token), actor.tenant, actor.key_id, wanted.name, now + LINK_LASTS)
-        await self._store.add_link(link, deed=Deed(actor, now, "session.link", "link", _shown(link.hash), after={"role": link.role}))
+        link = LinkRow(_hash("link", token), actor.tenant, actor.key_id, wanted.name, self._clock.now() + LINK_LASTS)
+        deed = Deed(actor, self._clock.now(), "session.link", "key", actor.key_id, after={"role": wanted.name})
+        await self._store.add_link(link, deed=deed)
         return token, link
 
-    async def log_in(self, token: str, instead_of: str | None = None) -> Session:
+    async def log_in(self, token: str, instead_of: str | None = None, request_id: str | None = None) -> Session:
         """Begin a session with a link's token, always under a new id; a session that the browser still had ends.
 
         Raises Forbidden (DULY-E312) when the token is unknown, used, too old, or its key has ended: which, is not said.
@@ -73,9 +73,11 @@ class Sessions:
         before = None if instead_of is None else _hash("session", instead_of)
 
         def deed(row: SessionRow) -> Deed:
-            return Deed(_actor(row), now, "session.begin", "session", _shown(row.hash), after={"role": row.role})
+            actor = replace(_actor(row), request_id=request_id)
+            return Deed(actor, now, "session.begin", "key", row.key_id, after={"role": row.role})
 
-        row = await self._store.begin(_hash("link", token), _hash("session", id), before, now, deed) if is_key_shaped(token) else None
+        hashes = (_hash("link", token), _hash("session", id), before)
+        row = await self._store.begin(*hashes, now, deed=deed) if is_key_shaped(token) else None
         if row is None:
             raise Forbidden("DULY-E312", "The link is not valid: it was used, or it is too old.", field="token")
         self._known.pop(instead_of or "", None)
@@ -103,8 +105,7 @@ class Sessions:
     async def log_out(self, actor: Actor, id: str) -> None:
         """The session is over: at once here, within seconds elsewhere."""
         self._known.pop(id, None)
-        hash = _hash("session", id)
-        await self._store.end(hash, deed=Deed(actor, self._clock.now(), "session.end", "session", _shown(hash)))
+        await self._store.end(_hash("session", id), deed=Deed(actor, self._clock.now(), "session.end", "key", actor.key_id))
 
     async def tenant(self, name: str) -> int | None:
         """The number of a tenant by its name."""
@@ -125,11 +126,6 @@ def csrf_token(secret: str, whose: str = "") -> str:
 
 def _actor(row: SessionRow) -> Actor:
     return Actor(row.tenant, row.tenant_name, Role[row.role], row.key_id, channel="dashboard")
-
-
-def _shown(hash: bytes) -> str:
-    """The public name of a link or a session: as with keys, the beginning of its hash."""
-    return hash.hex()[:16]
 
 
 def _hash(kind: str, secret: str) -> bytes:

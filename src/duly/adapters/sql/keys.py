@@ -9,7 +9,7 @@ from duly.adapters.sql.audit import append
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
 from duly.adapters.sql.rows import key_of, session_of
 from duly.domain.audit import Deed
-from duly.domain.instants import Instant, Micros
+from duly.domain.instants import Instant, Micros, to_rfc3339
 from duly.domain.keys import KeyRow, Minted, check_revocation, check_rotation, rotated
 from duly.domain.sessions import IDLE, LONGEST, LinkRow, SessionRow
 
@@ -62,7 +62,9 @@ class SqlKeys:
             check_rotation(found[id], new, found.values(), now)
             yield Call("add_key", _params(new))
             yield Call("end_key", {"tenant": tenant, "id": id, "expires_at": ends})
-            yield from append([deed])
+            if deed is not None:
+                before, after = found[id].expires_at, {"expiresAt": to_rfc3339(ends), "replacedBy": new.id}
+                yield from append([deed.changing({"expiresAt": None if before is None else to_rfc3339(before)}, after)])
             return key_of(one((yield Call("key", {"id": id})))), key_of(one((yield Call("key", {"id": new.id}))))
 
         return await self._engine.run(action)
@@ -89,14 +91,22 @@ class SqlSessions:
         self._engine = engine
 
     async def add_link(self, link: LinkRow, *, deed: Deed | None = None) -> None:
+        names = ("hash", "tenant", "key_id", "role", "expires_at")
+
         def action() -> Action[None]:
-            yield Call("add_link", {name: getattr(link, name) for name in ("hash", "tenant", "key_id", "role", "expires_at")})
+            yield Call("add_link", {name: getattr(link, name) for name in names})
             yield from append([deed])
 
         await self._engine.run(action)
 
     async def begin(
-        self, link: bytes, session: bytes, instead_of: bytes | None, now: Instant, deed: Callable[[SessionRow], Deed]
+        self,
+        link: bytes,
+        session: bytes,
+        instead_of: bytes | None,
+        now: Instant,
+        *,
+        deed: Callable[[SessionRow], Deed] | None = None,
     ) -> SessionRow | None:
         def action() -> Action[SessionRow | None]:
             taken = one((yield Call("take_link", {"hash": link})))
@@ -110,7 +120,7 @@ class SqlSessions:
             if found is None:
                 return None
             begun = session_of(found)
-            yield from append([deed(begun)])
+            yield from append([None if deed is None else deed(begun)])
             return begun
 
         return await self._engine.run(action) if await self._engine.fetch("link", {"hash": link}) else None
