@@ -8,7 +8,7 @@ CHECKED := $(wildcard src tests benchmarks examples scripts)
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up dev test quick lint format chaos verify simulate soak mutants bench constraints clean
+.PHONY: help up dev test quick lint format chaos verify simulate soak fuzz mutants bench constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,6 +54,9 @@ simulate: $(VENV)/.installed-dev ## Fleets on virtual time, seed by seed (ARGS="
 soak: $(VENV)/.installed-dev ## An hour of churn under an old snapshot: nothing may grow (ARGS="--minutes 5")
 	@scripts/install-test-services
 	@$(BIN)/python -m tests.soak $(ARGS)
+
+fuzz: $(VENV)/.installed-dev ## Fuzz the API from its own document, with every check (ARGS="--seconds 1800")
+	@$(BIN)/python -m tests.http.fuzz $(ARGS)
 
 mutants: $(VENV)/.installed-dev ## Put known bugs into a copy, one by one: the tests must notice each
 	@scripts/install-test-services

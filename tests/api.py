@@ -16,12 +16,16 @@ from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.calendars import Calendars
 from duly.usecases.dead_letters import DeadLetters
+from duly.usecases.events import Changes
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
 from duly.usecases.overdue import Overdue
 from duly.usecases.quotas import Directory
+from duly.usecases.search import Search
+from duly.usecases.sessions import Sessions
 from duly.usecases.tenants import Tenants
+from duly.usecases.upcoming import Upcoming
 from duly.usecases.why import Why
 from duly.usecases.workers import Workers
 
@@ -38,17 +42,21 @@ def services_on(
     return Services(
         jobs=jobs,
         executions=executions,
-        fleet=Fleet(store.insights, clock),
+        fleet=Fleet(store.insights, store.search, clock),
         why=Why(store.facts, store.insights, store.ready, clock, keep),
         dead_letters=DeadLetters(store.letters, executions, clock, transport),
         bulk=Bulk(store.letters, jobs, executions, store.cancels, clock, entropy, transport),
         backfills=Backfills(jobs, executions, store.letters, clock, entropy),
         access=Access(store.keys, clock),
         keyring=keyring,
+        sessions=Sessions(store.sessions, clock, secrets.randbits),
         workers=Workers(store, clock, entropy, transport, ttl),
         clock=clock,
         calendars=Calendars(store.calendars, clock, transport),
         audit=AuditTrail(store.audit),
         tenants=Tenants(store.tenants, keyring, quotas, clock, transport),
+        search=Search(store.search, clock),
+        upcoming=Upcoming(store.definitions),
+        changes=Changes(store.definitions, store.search, clock),
         **chosen,
     )

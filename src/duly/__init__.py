@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from duly.compose import App
     from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, LeaseLost, NotFound, TooLarge, Unavailable
+    from duly.domain.secrets import Secret
     from duly.ports.endings import Discard, GiveUp, RetryLater, Snooze
     from duly.sdk.client import Client
     from duly.sdk.context import Cancelled, Context, current
@@ -34,6 +35,7 @@ __all__ = [
     "Retry",
     "RetryLater",
     "Rule",
+    "Secret",
     "Snooze",
     "Task",
     "TooLarge",
@@ -45,6 +47,7 @@ __all__ = [
 _HOMES = {
     "duly.compose": ("App",),
     "duly.domain.errors": ("Conflict", "DulyError", "Forbidden", "Invalid", "LeaseLost", "NotFound", "TooLarge", "TooMany", "Unavailable"),
+    "duly.domain.secrets": ("Secret",),
     "duly.ports.endings": ("Discard", "GiveUp", "RetryLater", "Snooze"),
     "duly.sdk.client": ("Client",),
     "duly.sdk.context": ("Cancelled", "Context", "current"),

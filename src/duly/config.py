@@ -8,16 +8,21 @@ secret may also be given as NAME_FILE, the path of a file that contains it.
 from __future__ import annotations
 
 import os
+import re
 import socket
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+from duly.domain.access import Role
 from duly.domain.durations import parse_duration
 from duly.domain.errors import DulyError, Invalid
 from duly.domain.instants import SECOND, Micros
+from duly.domain.redaction import Veil
 
 VERSION = "0.1.0"
 
@@ -63,10 +68,81 @@ def _labels(value: str) -> dict[str, str]:
     return {key: label for key, _, label in pairs}
 
 
+def _names(value: str) -> tuple[str, ...]:
+    names = _words(value)
+    if any(not name.removesuffix("*").isidentifier() or not name.isascii() for name in names):
+        raise ValueError("expected names of variables, or beginnings of them such as SHOP_*")
+    return names
+
+
+def _payload_keys(value: str) -> tuple[tuple[str, bytes], ...]:
+    found: dict[str, bytes] = {}
+    for nth, word in enumerate(_words(value), 1):
+        name, _, text = word.partition(":")
+        try:
+            key = b64decode(text, validate=True)
+        except ValueError:
+            key = b""
+        # The text is not repeated: it is the key.
+        if not name.isascii() or not name.isalnum() or len(name) > 32 or len(key) != 32 or name in found:
+            raise ValueError(f"the key number {nth} is not NAME:BASE64 of 32 bytes, or its name is used twice")
+        found[name] = key
+    return tuple(found.items())
+
+
+LIMITS = ("cpu", "memory", "files", "processes", "size")
+_SIZES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def _limits(value: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for word in _words(value):
+        name, _, text = word.partition("=")
+        digits = text[:-1] if text[-1:].upper() in _SIZES else text
+        if name not in LIMITS or not digits.isascii() or not digits.isdigit() or not 0 < int(digits) < 1 << 40:
+            raise ValueError(f"expected {', '.join(LIMITS)}, each with a number such as memory=512M")
+        found[name] = int(digits) * _SIZES.get(text[-1:].upper(), 1)
+    return found
+
+
 def _level(value: str) -> str:
     if value.lower() not in ("debug", "info", "warning", "error"):
         raise ValueError("expected debug, info, warning or error")
     return value.lower()
+
+
+def _address(value: str) -> str:
+    parts = urlsplit(value)
+    if value and (parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc):
+        raise ValueError("expected an address such as https://duly.example.com")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError("expected an address without a path: Duly needs a host name of its own")
+    return value.rstrip("/")
+
+
+def _header(value: str) -> str:
+    if value and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}", value):
+        raise ValueError("expected the name of a header, such as X-Forwarded-User")
+    if value.lower() in ("authorization", "cookie", "host", "origin"):
+        raise ValueError(f"{value} is not for a proxy to say who asks")
+    return value.lower()
+
+
+def _networks(value: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    return tuple(ip_network(word) for word in _words(value))
+
+
+def _users(value: str) -> dict[str, tuple[str, Role]]:
+    found: dict[str, tuple[str, Role]] = {}
+    for word in _words(value):
+        user, _, rest = word.rpartition("=")
+        tenant, _, role = rest.rpartition(":")
+        if not user or not tenant or role not in ("VIEWER", "OPERATOR", "ADMIN"):
+            raise ValueError("expected user=tenant:ROLE, such as ann@example.com=default:ADMIN, with VIEWER, OPERATOR or ADMIN")
+        if user in found:
+            raise ValueError(f"{user} stands twice")
+        found[user] = (tenant, Role[role])
+    return found
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -96,6 +172,34 @@ SETTINGS: tuple[Setting, ...] = (
         "The key that the command line, clients and remote workers use. Empty: DULY_ADMIN_KEY, else the one kept in DULY_HOME.",
         secret=True,
     ),
+    Setting(
+        "DULY_PUBLIC_URL",
+        "",
+        _address,
+        "The address that browsers see, such as https://duly.example.com: for login links, and to know our own pages behind a proxy.",
+    ),
+    Setting(
+        "DULY_PROXY_AUTH_HEADER",
+        "",
+        _header,
+        "The header in which a proxy names the user that it has logged in, such as X-Forwarded-User. Needs the next two as well.",
+    ),
+    Setting(
+        "DULY_PROXY_AUTH_FROM", "", _networks, "Addresses or networks of the proxies that are believed; anybody else's header is ignored."
+    ),
+    Setting(
+        "DULY_PROXY_AUTH_USERS",
+        "",
+        _users,
+        "Who may enter that way, and as what, such as ann@example.com=default:ADMIN, one after a comma.",
+    ),
+    Setting(
+        "DULY_RATE_LIMIT",
+        "5000",
+        _whole(0, 1_000_000),
+        "How many requests a second each key may make on each server; 0: any number. Workers are not counted.",
+    ),
+    Setting("DULY_RATE_BURST", "10000", _whole(1, 10_000_000), "How many of them may come at once."),
     Setting("DULY_POOL", "default", _text, "The pool that a worker serves."),
     Setting("DULY_LABELS", "", _labels, "The labels that a worker offers, such as gpu,region=eu."),
     Setting("DULY_SLOTS", "50", _whole(1, 100_000), "How many executions a worker runs at once."),
@@ -105,6 +209,13 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("DULY_RETENTION", "30d", parse_duration, "How long finished executions are kept."),
     Setting("DULY_AUDIT_RETENTION", "400d", parse_duration, "How long the audit trail is kept."),
     Setting("DULY_SHELL_POOLS", "", _words, "Pools whose workers run shell jobs. Empty: none does."),
+    Setting("DULY_SHELL_DIR", "", _text, "The directory in which shell jobs run. Empty: that of the worker."),
+    Setting(
+        "DULY_SHELL_LIMITS",
+        "",
+        _limits,
+        "What a command of a shell job may use, on Linux: cpu=SECONDS, memory=512M, files=256, processes=64, size=1G (of a file).",
+    ),
     Setting(
         "DULY_WEBHOOK_ALLOW",
         "",
@@ -113,6 +224,20 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("DULY_WEBHOOK_HTTP", "false", _switch, "Whether webhooks may use plain http to public addresses."),
     Setting("DULY_WEBHOOK_SECRET", "", _text, "Signs webhooks (HMAC-SHA256). Empty: they are not signed.", secret=True),
+    Setting(
+        "DULY_SECRETS_ENV",
+        "DULY_SECRET_*",
+        _names,
+        'Variables of a worker that {"$secret": "env:NAME"} may name: names, or beginnings with a * at their end. Never Duly\'s own.',
+    ),
+    Setting("DULY_SECRETS_DIR", "", _text, 'The directory of a worker in which {"$secret": "file:NAME"} finds NAME. Empty: there is none.'),
+    Setting(
+        "DULY_PAYLOAD_KEYS",
+        "",
+        _payload_keys,
+        "Encrypts payloads at rest: NAME:BASE64 of 32 random bytes, more of them after a comma. The first one writes, all read.",
+        secret=True,
+    ),
     Setting("DULY_LOG_LEVEL", "info", _level, "How much Duly itself logs to standard error."),
     Setting("DULY_LOG_FORMAT", "text", _text, "text for people, json for machines."),
 )
@@ -123,12 +248,14 @@ class Settings:
     """All settings of one process, read and checked."""
 
     home: Path
-    store: str
+    store: str = field(repr=False)
     host: str
     port: int
-    admin_key: str | None
+    admin_key: str | None = field(repr=False)
     url: str
-    key: str | None
+    key: str | None = field(repr=False)
+    rate_limit: int
+    rate_burst: int
     pool: str
     labels: dict[str, str]
     slots: int
@@ -138,13 +265,25 @@ class Settings:
     retention: Micros
     audit_retention: Micros
     shell_pools: tuple[str, ...]
+    shell_dir: str | None
+    shell_limits: Mapping[str, int]
     webhook_allow: tuple[str, ...]
     webhook_http: bool
-    webhook_secret: str | None
+    webhook_secret: str | None = field(repr=False)
+    secrets_dir: str | None
+    payload_keys: tuple[tuple[str, bytes], ...] = field(repr=False)
     log_level: str
     log_format: str
+    public_url: str | None
+    proxy_auth_header: str | None
+    proxy_auth_from: tuple[IPv4Network | IPv6Network, ...]
+    proxy_auth_users: Mapping[str, tuple[str, Role]]
     hostname: str
     environment: Mapping[str, str]
+    # What a reference env:NAME may name, and nothing else.
+    secrets_env: Mapping[str, str] = field(repr=False)
+    # Hides what is secret of this process: its settings from the start, files once they have been read.
+    veil: Veil = field(repr=False, compare=False)
     # A worker goes to the server when one is named and no store is; --server names it before all else.
     is_remote: bool = False
 
@@ -167,6 +306,7 @@ def load(environment: Mapping[str, str] | None = None, **flags: Any) -> Settings
     if fields["log_format"] not in ("text", "json"):
         raise Invalid("DULY-E601", "expected text or json.", field="DULY_LOG_FORMAT")
     admin_key = fields["admin_key"] or None
+    secrets_env = _secrets_env(fields["secrets_env"], source)
     return Settings(
         home=home,
         store=fields["store"] or default_store(home),
@@ -175,6 +315,8 @@ def load(environment: Mapping[str, str] | None = None, **flags: Any) -> Settings
         admin_key=admin_key,
         url=(fields["url"] or f"http://127.0.0.1:{port}").rstrip("/"),
         key=fields["key"] or admin_key or kept_key(home / "admin.key"),
+        rate_limit=fields["rate_limit"],
+        rate_burst=fields["rate_burst"],
         pool=fields["pool"],
         labels=fields["labels"],
         slots=fields["slots"],
@@ -184,15 +326,45 @@ def load(environment: Mapping[str, str] | None = None, **flags: Any) -> Settings
         retention=fields["retention"],
         audit_retention=fields["audit_retention"],
         shell_pools=fields["shell_pools"],
+        shell_dir=fields["shell_dir"] or None,
+        shell_limits=fields["shell_limits"],
         webhook_allow=fields["webhook_allow"],
         webhook_http=fields["webhook_http"],
         webhook_secret=fields["webhook_secret"] or None,
+        secrets_dir=fields["secrets_dir"] or None,
+        payload_keys=fields["payload_keys"],
+        secrets_env=secrets_env,
+        veil=Veil([*secrets_env.values(), *_secret_texts(fields)]),
         log_level=fields["log_level"],
         log_format=fields["log_format"],
+        public_url=fields["public_url"] or None,
+        proxy_auth_header=fields["proxy_auth_header"] or None,
+        proxy_auth_from=fields["proxy_auth_from"],
+        proxy_auth_users=fields["proxy_auth_users"],
         hostname=socket.gethostname(),
         is_remote=flags.get("url") is not None or bool(fields["url"] and not fields["store"]),
         environment={name: source[name] for name in ("PATH", "HOME", "LANG", "TZ") if name in source},
     )
+
+
+def _secrets_env(allowed: tuple[str, ...], source: Mapping[str, str]) -> dict[str, str]:
+    """What the worker may hand to handlers. Duly's own settings are never among it, whatever the operator lists."""
+    own = {name for setting in SETTINGS for name in (setting.name, f"{setting.name}_FILE")}
+    beginnings = tuple(name[:-1] for name in allowed if name.endswith("*"))
+    listed = {name for name in source if name in allowed or (beginnings and name.startswith(beginnings))}
+    return {name: source[name] for name in sorted(listed - own)}
+
+
+def _secret_texts(fields: Mapping[str, Any]) -> list[str]:
+    """The settings that must not be read in a log: keys as they are, and the password of the store's address."""
+    found = [fields[name] for name in ("admin_key", "key", "webhook_secret") if fields[name]]
+    found += [b64encode(key).decode() for _, key in fields["payload_keys"]]
+    try:
+        address = urlsplit(fields["store"])
+        passwords = [address.password, *parse_qs(address.query).get("password", ())]
+    except ValueError:
+        passwords = []
+    return [*found, *(form for password in passwords if password for form in {password, unquote(password)})]
 
 
 def origins(environment: Mapping[str, str] | None = None) -> list[tuple[Setting, str, str]]:
@@ -207,6 +379,12 @@ def origins(environment: Mapping[str, str] | None = None) -> list[tuple[Setting,
         else:
             found.append((setting, setting.default, "default"))
     return found
+
+
+def is_set(name: str, environment: Mapping[str, str] | None = None) -> bool:
+    """Whether a setting that may come from a file is given and not empty."""
+    source = os.environ if environment is None else environment
+    return bool(source.get(name, "").strip() or source.get(f"{name}_FILE"))
 
 
 def wants_colour(environment: Mapping[str, str] | None = None) -> bool:

@@ -233,6 +233,34 @@ def test_a_run_in_the_future_waits_and_is_cancelled(server: Running) -> None:
     assert cancelled["state"] == "CANCELLED"
 
 
+def test_runs_are_found_by_what_they_are(server: Running) -> None:
+    created(server, "--name", "searched", "--handler", "duly.echo")
+    run = server.duly("run", "searched", "customer=42", "--wait", "-o", "name").out.strip()
+    server.duly("run", "searched", "customer=43", "--wait")
+
+    for words in (
+        ("--payload", "customer=42"),
+        (
+            "--payload",
+            "customer=42",
+            "--outcome",
+            "succeeded",
+            "--trigger",
+            "manual",
+            "--pool",
+            "default",
+            "--since",
+            "2020-01-01T00:00:00Z",
+        ),
+    ):
+        assert server.duly("run", "list", "--job", "searched", *words, "-o", "name").out.split() == [run], words
+    nothing = server.duly("run", "list", "--payload", "customer=44")
+    assert (nothing.code, "No run is like that." in nothing.err) == (0, True)
+    malformed = server.duly("run", "list", "--payload", "customer")
+    assert (malformed.code != 0, "PATH=VALUE" in malformed.err) == (True, True)
+    assert server.duly("job", "list", "--type", "on_demand", "--search", "searched", "-o", "name").out == "searched\n"
+
+
 def test_runs_are_listed_shown_and_replayed(server: Running) -> None:
     created(server, "--name", "again", "--handler", "duly.echo")
     first = json.loads(server.duly("run", "again", "n=1", "--wait", "--json").out)

@@ -128,6 +128,8 @@ DEEDS: dict[tuple[str, str], tuple[Given, list[str]]] = {
     ("POST", "/v1/executions:bulk"): (a_bulk_cancel, ["batch.create", "execution.cancel"]),
     ("POST", "/v1/batches/{batchId}/abort"): (a_batch, ["batch.abort"]),
     ("POST", "/v1/keys"): (plain("/v1/keys", {"role": "VIEWER", "name": "eyes"}), ["key.create"]),
+    ("POST", "/v1/keys/{keyId}/rotate"): (plain(f"/v1/keys/{key_id(OPERATOR)}/rotate"), ["key.rotate"]),
+    ("POST", "/v1/sessions/link"): (plain("/v1/sessions/link"), ["session.link"]),
     ("DELETE", "/v1/keys/{keyId}"): (plain(f"/v1/keys/{key_id(OPERATOR)}"), ["key.revoke"]),
     ("POST", "/v1/tenants"): (plain("/v1/tenants", {"name": "acme", "weight": 200}), ["tenant.create"]),
     ("PUT", "/v1/tenants/{tenant}"): (plain("/v1/tenants/default", {"weight": 7, "quotas": {"maxJobs": 50}}), ["tenant.change"]),
@@ -138,6 +140,8 @@ DEEDS: dict[tuple[str, str], tuple[Given, list[str]]] = {
 }
 # What changes nothing: a question with a body.
 QUESTIONS = {("POST", "/v1/schedules/preview")}
+# A browser comes and goes without a key: see `test_a_session_is_recorded`.
+SESSIONS = {("POST", "/login"), ("POST", "/logout")}
 # A second time they do nothing, whoever asks.
 HARMLESS_TWICE = [
     ("DELETE", "/v1/jobs/{jobId}"),
@@ -168,7 +172,7 @@ def test_every_route_that_changes_something_is_tried_here() -> None:
     changing = {(declared.method, declared.path) for declared in route_table().routes if declared.method != "GET"}
     protocol = {(declared.method, declared.path) for declared in route_table().routes if declared.role is Role.WORKER}
 
-    assert changing - protocol - QUESTIONS == DEEDS.keys()
+    assert changing - protocol - QUESTIONS - SESSIONS == DEEDS.keys()
 
 
 @pytest.mark.parametrize("route", DEEDS, ids=" ".join)
@@ -311,6 +315,29 @@ async def test_a_worker_drained_by_somebody_else_is_recorded_and_its_own_word_is
 
     left = [listed.record for listed in (await records(bench))[before:]]
     assert [(record.action, record.subject) for record in left] == [("worker.drain", other)]
+
+
+async def test_a_session_is_recorded(bench: Bench) -> None:
+    link = await bench.client(ADMIN).post("/v1/sessions/link", json={"role": "VIEWER"})
+    token = link.json()["url"].partition("token=")[2]
+    form = {"content-type": "application/x-www-form-urlencoded", "x-request-id": "req-in"}
+    browser = bench.client(None)
+    assert (await browser.post("/login", content=f"token={token}", headers=form)).status_code == 303
+    assert (await browser.post("/login", content=f"token={token}", headers=form)).status_code == 403
+    about = (await browser.get("/v1/session")).json()
+    out = {"x-csrf-token": about["csrfToken"], "x-request-id": "req-out", "origin": "http://duly.test"}
+    assert (await browser.post("/logout", headers=out)).status_code == 204
+
+    left = [listed.record for listed in await records(bench)]
+
+    assert [(record.action, record.role, record.channel) for record in left] == [
+        ("session.link", "ADMIN", "api"),
+        ("session.begin", "VIEWER", "dashboard"),
+        ("session.end", "VIEWER", "dashboard"),
+    ]
+    assert [record.request_id for record in left[1:]] == ["req-in", "req-out"]
+    assert {record.actor for record in left} == {key_id(ADMIN)}
+    assert token not in str(left)
 
 
 async def test_a_record_says_what_changed(bench: Bench) -> None:

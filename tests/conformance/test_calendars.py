@@ -184,11 +184,11 @@ class TestCalendars:
         await put(world, closed("de"))
         job = await keeping(world, "de", name="report")
 
-        assert await world.store.calendars.delete_calendar(1, "de") == ["report"]
-        assert await world.store.calendars.delete_calendar(2, "de") is None
+        assert await world.store.calendars.delete_calendar(1, "de", 1) == ["report"]
+        assert await world.store.calendars.delete_calendar(2, "de", 1) is None
         await world.cancel_job(job)
-        assert await world.store.calendars.delete_calendar(1, "de") == []
-        assert await world.store.calendars.delete_calendar(1, "de") is None
+        assert await world.store.calendars.delete_calendar(1, "de", 1) == []
+        assert await world.store.calendars.delete_calendar(1, "de", 1) is None
 
     async def test_a_job_with_a_stale_calendar_is_refused(self, world: World) -> None:
         await put(world, closed("de"))

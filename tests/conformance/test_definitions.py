@@ -391,14 +391,14 @@ class TestApiKeys:
         assert (await store.keys.key("abc")).name == "laptop"
 
     async def test_only_an_admin_key_that_is_not_revoked_counts(self, store: Store) -> None:
-        assert not await store.keys.any_admin_key()
+        assert not await store.keys.any_admin_key(1, START)
         await store.keys.add_key(replace(self.KEY, id="reader", role="READER"))
         await store.keys.add_key(replace(self.KEY, id="revoked", revoked_at=START))
-        assert not await store.keys.any_admin_key()
+        assert not await store.keys.any_admin_key(1, START)
 
         await store.keys.add_key(self.KEY)
 
-        assert await store.keys.any_admin_key()
+        assert await store.keys.any_admin_key(1, START)
 
 
 class TestHealth:

@@ -31,6 +31,8 @@ UNTOLD = {
     "duly_migrations": "not of the ledger",
     "tenants": "not of the ledger",
     "keys": "not of the ledger",
+    "sessions": "not of the ledger",
+    "login_links": "not of the ledger",
     "routes": "a name for where work goes",
     "dispatchers": "who is there; who may act is in shards",
     "leases": "a SQLite lease's members tell it",

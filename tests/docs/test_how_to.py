@@ -93,3 +93,49 @@ def test_the_limits_of_the_page_are_declared(page: dict[str, Any]) -> None:
     assert [specs[name].limits.gated for name in ("render", "sync_user", "charge", "call_api")] == [True] * 4
     assert specs["welcome"].limits.unique.key == ("user_id",)
     assert specs["rebuild"].limits.unique.window == 3600 * 1_000_000
+
+
+@pytest.mark.parametrize("page", ["secrets.md"], indirect=True)
+async def test_the_handlers_of_the_page_take_secrets(page: dict[str, Any]) -> None:
+    from duly import Secret
+
+    call = page["app"].calls()["charge"]
+    attempt = attempt_of("charge", payload={"token": "four"})
+
+    assert call.secret_defaults == {"token": "env:DULY_SECRET_STRIPE"}
+    assert await call.call(attempt) == "4"
+    assert [line.fields for line in attempt.logs] == [{"token": "••••••"}]
+    sent = page["send"].arguments.to_payload((), {"user": "ann", "password": Secret.file("ann/password")})
+    assert sent == '{"user":"ann","password":{"$secret":"file:ann/password"}}'
+
+
+@pytest.mark.parametrize("page", ["webhooks.md"], indirect=True)
+async def test_the_receiver_of_the_page_knows_what_duly_signed(page: dict[str, Any]) -> None:
+    from duly.executors.http import http_handler
+    from tests.executors.attempts import NOW, http
+    from tests.executors.servers import answer, serve
+
+    verify, now = page["verify"], NOW / 1_000_000
+    handler = http_handler(signing_secret=b"shared", allow=["127.0.0.1"])
+    async with serve(answer()) as server:
+        await handler.run(http(f"http://127.0.0.1:{server.port}/", payload={"day": "yesterday"}))
+    [(_, headers, body)] = server.requests
+    signature = headers["duly-signature"]
+
+    assert verify(b"shared", signature, body, now)
+    assert verify(b"shared", signature, body, now + 299)
+    assert not verify(b"shared", signature, body, now + 301), "a replay from yesterday"
+    assert not verify(b"shared", signature, body, now - 301), "a clock that is far off"
+    assert not verify(b"other", signature, body, now)
+    assert not verify(b"shared", signature, body + b" ", now)
+    for forged in (
+        "",
+        "t=1",
+        "v1=00",
+        f"t={int(now)},v1=",
+        f"t={int(now)},v1=\u00e9",
+        "t=\u0661,v1=00",
+        "t=-1,v1=00",
+        signature.replace("t=", "t=1"),
+    ):
+        assert not verify(b"shared", forged, body, now)

@@ -243,6 +243,42 @@ async def test_a_redirect_is_not_followed(status: str) -> None:
     assert inside.requests == []
 
 
+async def test_a_chain_of_redirects_ends_at_its_first_link() -> None:
+    async with serve(answer()) as metadata, serve(answer("302 Found", b"", f"Location: http://127.0.0.1:{metadata.port}/")) as second:
+        link = answer("307 Temporary Redirect", b"", f"Location: http://127.0.0.1:{second.port}/?token=hunter2")
+        async with serve(link) as first:
+            failure = await failure_of(caller(), http(f"http://127.0.0.1:{first.port}/"))
+
+    assert [len(server.requests) for server in (first, second, metadata)] == [1, 0, 0]
+    assert "hunter2" not in str(failure)
+
+
+async def test_a_name_server_that_changes_its_mind_at_every_question_leads_nowhere_inside() -> None:
+    """The first answer is judged whole, and it alone: a later one is never asked for, whichever way it changes."""
+    answers = [["1.1.1.1"], ["127.0.0.1"], ["10.0.0.1", "1.1.1.1"], ["169.254.169.254"], ["::1"]]
+    asked: list[str] = []
+
+    async def rebinding(host: str, port: int) -> Sequence[str]:
+        asked.append(host)
+        return answers[(len(asked) - 1) % len(answers)]
+
+    handler = caller(allow=[], resolver=rebinding, timeout=0.2)
+    failures = [await failure_of(handler, http("https://rebinding.example.com/")) for _ in answers]
+
+    assert len(asked) == len(answers)
+    # What is public is called, and may not answer here; all else is refused.
+    assert [failure.type for failure in failures[1:]] == ["AddressRefused"] * 4
+    assert failures[0].type in ("ConnectionFailed", "Timeout", "TlsFailed")
+
+
+async def test_a_secret_in_a_header_cannot_become_a_second_one() -> None:
+    attempt = http("https://example.com/", headers={"Authorization": "hunter2\r\nX-Injected: 1"})
+    failure = await failure_of(caller(resolver=resolver_to("1.1.1.1")), attempt)
+
+    assert (failure.type, failure.retry) == ("HeaderRefused", False)
+    assert "hunter2" not in str(failure)
+
+
 @pytest.mark.parametrize(
     ("value", "wait"),
     [

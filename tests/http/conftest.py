@@ -175,6 +175,7 @@ async def bench(request: pytest.FixtureRequest, store_kind: str) -> AsyncIterato
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
+        await asyncio.sleep(0)
 
     async def ready() -> None:
         if is_away:

@@ -8,9 +8,12 @@ import httpx
 import pytest
 
 from duly.domain.errors import Unavailable
-from duly.domain.instants import SECOND
+from duly.domain.instants import HOUR, SECOND
+from duly.domain.lifecycle import State
 from duly.http import health
-from tests.http.conftest import Bench
+from duly.ports.store import WorkerAbout
+from duly.usecases import inspect
+from tests.http.conftest import STRANGER, Bench
 
 
 async def test_health_says_ok_and_nothing_else(bench: Bench) -> None:
@@ -58,6 +61,51 @@ async def test_workers_pools_and_counts(bench: Bench, admin: httpx.AsyncClient) 
     assert stats["jobs"] == {"ACTIVE": 1}
     assert (stats["executions"]["RUNNING"], stats["executions"]["PENDING"], stats["workers"]) == (1, 1, 1)
     assert [worker["state"] for worker in lost] == ["LOST"]
+    assert stats["pools"] == pools
+    assert stats["lastHour"] == {"from": "2026-01-05T11:00:00Z", "executions": 2, "fires": 0, "ended": {}}
+
+
+async def test_the_last_hour_is_counted_as_far_as_it_is_looked_at(
+    bench: Bench, admin: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await bench.job()
+    await bench.enqueue(job)
+    bench.clock.turn(2 * HOUR)
+    for state in (State.SUCCEEDED, State.DEAD):
+        await bench.enqueue(job)
+        await bench.finish(await bench.claim(), state=state)
+        bench.clock.turn(60 * SECOND)
+    whole = (await admin.get("/v1/stats")).json()["lastHour"]
+    monkeypatch.setattr(inspect, "LOOKED_AT", 1)
+    part = (await admin.get("/v1/stats")).json()["lastHour"]
+    strangers = (await bench.client(STRANGER).get("/v1/stats")).json()
+
+    # The first was claimed and ended with the second: it came up before the hour.
+    assert whole == {"from": "2026-01-05T13:02:00Z", "executions": 2, "fires": 0, "ended": {"SUCCEEDED": 1, "DEAD": 1}}
+    assert part == {"from": "2026-01-05T14:01:00Z", "executions": 1, "fires": 0, "ended": {"DEAD": 1}}
+    assert strangers["lastHour"]["executions"] == 0
+    assert strangers["executions"]["DEAD"] == 0
+
+
+async def test_a_tenant_sees_what_serves_it_and_not_what_it_does_for_others(bench: Bench, admin: httpx.AsyncClient) -> None:
+    await bench.enqueue(await bench.job())
+    await bench.claim()
+    about = WorkerAbout(pool="theirs", handlers=["secret.handler"], slots=1, host="their-host", pid=7)
+    theirs = await bench.store.liveness.register("private", about, bench.clock.now(), 15 * SECOND, tenant=2)
+    shared = WorkerAbout(pool="default", handlers=["duly.echo"], slots=2, host="our-host", pid=8)
+    await bench.store.liveness.register("shared", shared, bench.clock.now(), 15 * SECOND)
+    strange = bench.client(STRANGER)
+    seen = {worker["name"]: worker for worker in (await strange.get("/v1/workers")).json()["items"]}
+    ours = {worker["name"]: worker for worker in (await admin.get("/v1/workers")).json()["items"]}
+    pools = (await strange.get("/v1/pools")).json()["items"]
+
+    assert seen.keys() == {"w1", "private", "shared"}
+    assert (seen["private"]["workerId"], seen["private"]["host"], seen["private"]["pid"]) == (str(theirs), "their-host", 7)
+    assert (seen["shared"]["host"], seen["shared"]["pid"], seen["shared"]["slots"]) == ("", 0, 2)
+    assert (seen["w1"]["running"], ours["w1"]["running"]) == (0, 1)
+    assert ours.keys() == {"w1", "shared"}
+    assert ours["shared"]["host"] == "our-host"
+    assert [(pool["pool"], pool["pending"], pool["running"]) for pool in pools] == [("default", 0, 0), ("theirs", 0, 0)]
 
 
 async def test_a_schedule_is_explained(admin: httpx.AsyncClient) -> None:

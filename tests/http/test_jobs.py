@@ -34,7 +34,8 @@ async def test_a_job_is_created_and_found_where_it_says(admin: httpx.AsyncClient
     shown = await admin.get(created.headers["location"])
 
     assert created.status_code == 201
-    assert created.headers["etag"] == shown.headers["etag"] == '"v1"'
+    assert created.headers["etag"] == '"v1"'
+    assert shown.headers["etag"].startswith('"v1-')
     assert created.json()["nextFireAt"] == "2026-01-06T11:00:00Z"
     assert created.json()["state"] == "ACTIVE"
     assert created.json()["words"]

@@ -94,7 +94,10 @@ def test_only_public_routes_go_without_a_key(declared: Route) -> None:
 def test_every_problem_is_a_problem_document(declared: Route) -> None:
     for status, response in operation(declared)["responses"].items():
         if int(status) >= 400:
-            assert response["content"] == {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+            (content,) = response["content"].items()
+            assert content[0] == "application/problem+json"
+            assert content[1]["schema"] == {"$ref": "#/components/schemas/Problem"}
+            assert CODES[content[1]["example"]["code"]].status == int(status)
             assert all(CODES[code].status == int(status) for code in statuses(declared)[int(status)])
 
 
@@ -112,3 +115,30 @@ def test_examples_are_taken_by_the_server(declared: Route) -> None:
 
     for example in declared.examples.values():
         assert declared.decode(msgspec.json.encode(example)) is not None
+
+
+@pytest.mark.parametrize("declared", ROUTES, ids=named)
+def test_every_route_has_examples_that_are_what_they_stand_for(declared: Route) -> None:
+    import msgspec
+
+    shown = operation(declared)
+    for status, response in shown["responses"].items():
+        for media, content in response.get("content", {}).items():
+            if declared.path == "/v1/openapi.json" and status == "200":
+                continue
+            assert "example" in content, (status, media)
+            if media == "application/json":
+                assert msgspec.convert(content["example"], declared.answer) is not None
+    if declared.body is not None:
+        examples = shown["requestBody"]["content"]["application/json"]["examples"]
+        assert examples
+        for example in examples.values():
+            assert declared.decode(msgspec.json.encode(example["value"])) is not None
+
+
+@pytest.mark.parametrize("declared", [declared for declared in ROUTES if declared.streams], ids=named)
+def test_streams_are_documented(declared: Route) -> None:
+    content = operation(declared)["responses"]["200"]["content"]
+
+    assert "text/event-stream" in content
+    assert ("application/json" in content) is (declared.answer is not None)

@@ -22,6 +22,7 @@ from duly.domain.ids import ExecutionId
 from duly.domain.instants import SECOND, Instant, Micros, from_rfc3339
 from duly.domain.job import Job
 from duly.ports.handlers import Handler, Registry
+from duly.ports.secrets import Secrets
 from duly.ports.store import ExecutionFilter, Store, WorkerAbout
 from duly.roles.dispatcher import Dispatcher, DispatcherSettings
 from duly.roles.heartbeat import Heartbeat, HeartbeatSettings
@@ -66,6 +67,7 @@ class World:
     jobs: Jobs
     executions: Executions
     registry: Registry = field(default_factory=Registry)
+    secrets: Secrets | None = None
 
     def handle(self, name: str, function: Any) -> None:
         self.registry.add(Handler(name, function))
@@ -114,6 +116,7 @@ class World:
             self.registry,
             self.clock,
             self.entropy,
+            self.secrets,
         )
 
 

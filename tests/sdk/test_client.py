@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, Unavailable
+from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, TooMany, Unavailable
 from duly.sdk import calls
 from duly.sdk.client import Client
+from duly.sdk.streams import Event, Events, log_line
 from duly.wire.executions import StateName
 from duly.wire.shapes import Page
 
@@ -42,6 +43,15 @@ def test_a_payload_of_null_is_sent_and_no_payload_is_not() -> None:
 def test_filters_are_encoded_and_those_not_given_left_out() -> None:
     assert calls.list_jobs(name="a b&c", limit=5).request.path == "/v1/jobs?name=a+b%26c&limit=5"
     assert calls.list_jobs().request.path == "/v1/jobs"
+    noon = datetime(2026, 1, 5, 12, tzinfo=UTC)
+    wanted = calls.list_executions(job_name="mail", since=noon, payload={"customer.id": "4 2"}, limit=5).request.path
+    assert wanted == "/v1/executions?jobName=mail&since=2026-01-05T12%3A00%3A00Z&payload.customer.id=4+2&limit=5"
+    assert calls.list_upcoming(since=noon, summary="minute").request.path == "/v1/upcoming?from=2026-01-05T12%3A00%3A00Z&summary=minute"
+    assert calls.list_jobs(type="CRON", next_fire_before=noon).request.path == "/v1/jobs?type=CRON&nextFireBefore=2026-01-05T12%3A00%3A00Z"
+    assert calls.follow_events(last_event_id="7").headers == {"Accept": "text/event-stream", "Last-Event-ID": "7"}
+    assert calls.follow_events().path == "/v1/events"
+    for call in (calls.cancel_job("job_1", version=3), calls.pause_job("job_1", version=3), calls.resume_job("job_1", version=3)):
+        assert call.request.headers["If-Match"] == '"v3"'
 
 
 @pytest.mark.parametrize(
@@ -79,7 +89,7 @@ def test_an_answer_becomes_its_wire_type_and_unknown_keys_are_ignored() -> None:
         (413, "DULY-E109", TooLarge),
         (415, "DULY-E115", Invalid),
         (422, "DULY-E101", Invalid),
-        (429, "DULY-E401", Unavailable),
+        (429, "DULY-E401", TooMany),
         (500, "DULY-E599", DulyError),
         (503, "DULY-E501", Unavailable),
     ],
@@ -103,7 +113,7 @@ def test_a_problem_becomes_the_error_it_stands_for(status: int, code: str, kind:
     assert type(error) is kind
     assert (error.code, error.message, error.field, error.hint) == (code, "what", "f", "do")
     assert error.__notes__ == ["request req_1"]
-    if isinstance(error, Unavailable):
+    if isinstance(error, Unavailable | TooMany):
         assert error.retry_after == 7.0
 
 
@@ -120,10 +130,10 @@ def test_an_answer_that_is_not_ours_is_called_so(status: int, body: bytes) -> No
 
 def test_a_stream_is_read_in_pieces_of_any_size() -> None:
     text = b": hello\n\nid: 1\nevent: log\ndata: one\n\nevent: log\r\ndata: two\r\ndata: lines\r\n\r\nevent: end\ndata: {}\n\n"
-    expected = [calls.Event("log", b"one", "1"), calls.Event("log", b"two\nlines", "1"), calls.Event("end", b"{}", "1")]
+    expected = [Event("log", b"one", "1"), Event("log", b"two\nlines", "1"), Event("end", b"{}", "1")]
 
     for size in (1, 2, 7, len(text)):
-        events = calls.Events()
+        events = Events()
         pieces = [text[at : at + size] for at in range(0, len(text), size)]
 
         assert [event for piece in pieces for event in events.feed(piece)] == expected
@@ -284,10 +294,10 @@ def test_a_stream_ends_with_the_connection(play: Play) -> None:
     with Client(peer.url) as client:
         events = list(client.stream(calls.follow_logs(RUN)))
 
-    first = calls.log_line(events[0])
+    first = log_line(events[0])
     assert first is not None
     assert first.message == "hi"
-    assert calls.log_line(events[1]) is None
+    assert log_line(events[1]) is None
     assert b"Accept: text/event-stream" in peer.requests[0]
 
 

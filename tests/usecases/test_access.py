@@ -14,6 +14,7 @@ from duly import config
 from duly.compose import Node, bootstrap_key, open_node
 from duly.domain.access import Role
 from duly.domain.audit import Deed
+from duly.domain.instants import Instant
 from duly.ports.keys import KeyRow, Keys
 from duly.usecases.access import Access, key_id
 
@@ -30,8 +31,8 @@ class Wrapped:
     async def add_key(self, row: KeyRow, *, deed: Deed | None = None) -> bool:
         return await self._keys.add_key(row, deed=deed)
 
-    async def any_admin_key(self) -> bool:
-        return await self._keys.any_admin_key()
+    async def any_admin_key(self, tenant: int, now: Instant) -> bool:
+        return await self._keys.any_admin_key(tenant, now)
 
 
 class Killed(Exception):
@@ -50,8 +51,8 @@ class AtTheSameTime(Wrapped):
         super().__init__(keys)
         self._everybody = everybody
 
-    async def any_admin_key(self) -> bool:
-        found = await super().any_admin_key()
+    async def any_admin_key(self, tenant: int, now: Instant) -> bool:
+        found = await super().any_admin_key(tenant, now)
         await self._everybody.wait()
         return found
 
@@ -67,7 +68,7 @@ class WithoutARevokedKey(Wrapped):
         row = await super().key(id)
         return row if row is None or id != self._revoked else replace(row, revoked_at=1)
 
-    async def any_admin_key(self) -> bool:
+    async def any_admin_key(self, tenant: int, now: Instant) -> bool:
         return False
 
 

@@ -24,6 +24,7 @@ from duly.domain.schedule import explain_fire, next_fire
 from duly.domain.zones import load_zone
 from duly.sdk import calls
 from duly.sdk.client import Client
+from duly.sdk.streams import log_line
 from duly.wire.calendars import viewed_calendar
 from duly.wire.executions import ExecutionView, LogLineView
 from duly.wire.jobs import JobView
@@ -223,7 +224,7 @@ def logs(arguments: Arguments) -> int:
             )
             return _print_page(out, list(lines), client, execution_id)
         for event in client.stream(calls.follow_logs(execution_id, attempt=arguments.attempt)):
-            line = calls.log_line(event)
+            line = log_line(event)
             if line is not None:
                 _print_line(out, line)
             elif event.name == "end":

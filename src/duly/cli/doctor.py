@@ -18,16 +18,21 @@ from urllib.parse import urlsplit
 from duly import config
 from duly.adapters.sql.engine import Engine
 from duly.adapters.sql.migrate import Migration, pending
+from duly.adapters.sql.store import store_on
 from duly.cli import db, output
 from duly.cli.errors import FAILURE, OK
 from duly.cli.fleet import handler_of, serves
 from duly.cli.output import GREEN, GREY, RED, YELLOW, Output, paint
 from duly.cli.parsing import Arguments, Command, Parser, remote_options
 from duly.cli.places import masked, near
+from duly.compose.node import sealed
+from duly.domain.access import DEFAULT_TENANT_NUMBER
 from duly.domain.errors import DulyError
 from duly.domain.instants import SECOND, Micros
 from duly.domain.job import SHELL_HANDLER
+from duly.domain.secrets import is_sealed
 from duly.domain.zones import tzdata_version
+from duly.ports.store import ExecutionFilter, JobFilter
 from duly.sdk import calls
 from duly.sdk.client import Client
 from duly.wire.fleet import PoolView, WorkerView
@@ -58,7 +63,7 @@ class Finding(NamedTuple):
 
 def examine(settings: config.Settings) -> Iterator[Finding]:
     """Every finding, one after the other."""
-    checks: Sequence[Callable[[config.Settings], Iterator[Finding]]] = (_versions, _zones, _store, _files, _limits, _server)
+    checks: Sequence[Callable[[config.Settings], Iterator[Finding]]] = (_versions, _zones, _store, _payloads, _files, _limits, _server)
     for check in checks:
         try:
             yield from check(settings)
@@ -122,6 +127,29 @@ def _store(settings: config.Settings) -> Iterator[Finding]:
         yield Finding("clock", WARN, text, "Roles correct for it; still, synchronise the clocks (chrony or systemd-timesyncd).")
     else:
         yield Finding("clock", PASS, f"this machine's clock and the store's differ by {output.span(abs(skew))}")
+
+
+def _payloads(settings: config.Settings) -> Iterator[Finding]:
+    """Whether this process could read what is encrypted: the newest jobs and executions of the default tenant tell."""
+    path = db.sqlite_file(settings.store)
+    if path is not None and not path.exists():
+        return
+
+    async def look(engine: Engine) -> tuple[int, int]:
+        if await pending(engine):
+            return 0, 0
+        store = sealed(store_on(engine), settings)
+        jobs = await store.definitions.jobs(JobFilter(DEFAULT_TENANT_NUMBER, limit=200, now=output.now()))
+        executions = await store.insights.executions(ExecutionFilter(DEFAULT_TENANT_NUMBER, limit=200))
+        payloads = [job.version.spec.payload for job in jobs] + [execution.payload for execution in executions]
+        return len(payloads), sum(is_sealed(payload) for payload in payloads)
+
+    seen, closed = db.on_store(settings.store, look)
+    if closed:
+        text = f"{closed:,} of the latest {seen:,} payloads are encrypted with a key that is not here"
+        yield Finding("payloads", WARN, text, "Put that key into DULY_PAYLOAD_KEYS, after the one that writes.")
+    elif settings.payload_keys:
+        yield Finding("payloads", PASS, f"payloads are encrypted with the key {settings.payload_keys[0][0]}")
 
 
 def _wall(is_there: bool) -> Finding:

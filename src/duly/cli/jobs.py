@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from duly.cli.output import Column
 from duly.cli.parsing import Arguments, Command, Group, Parser, remote_options
 from duly.cli.values import json_value, later_of, moment_of, seconds_of
 from duly.domain.errors import Invalid
+from duly.domain.job import JobType
 from duly.sdk import calls
 from duly.wire.jobs import JobDetailView, JobStateName, JobView, TargetShape
 
@@ -37,6 +38,7 @@ def _configure_list(parser: Parser) -> None:
     parser.add_argument("--search", metavar="TEXT", help="jobs whose name contains this")
     parser.add_argument("--pool", help="jobs of this pool")
     parser.add_argument("--handler", metavar="NAME", help="jobs of this handler")
+    parser.add_argument("--type", choices=[kind.lower() for kind in JobType], help="jobs of this kind")
     parser.add_argument("-n", "--limit", metavar="N", type=count, default=MOST_JOBS, help="at most that many, newest first")
     remote_options(parser)
 
@@ -47,7 +49,13 @@ def _list(arguments: Arguments) -> int:
 
     def listing(cursor: str | None) -> calls.Call[Any]:
         return calls.list_jobs(
-            state=state, search=arguments.search, pool=arguments.pool, handler=arguments.handler, limit=200, cursor=cursor
+            state=state,
+            search=arguments.search,
+            pool=arguments.pool,
+            handler=arguments.handler,
+            type=arguments.type and arguments.type.upper(),
+            limit=200,
+            cursor=cursor,
         )
 
     with remote.connect(arguments) as client:
@@ -56,7 +64,7 @@ def _list(arguments: Arguments) -> int:
         found = [job for job in found if job.state is not JobStateName.CANCELLED]
     out.rows(_COLUMNS, found, name=lambda job: job.name)
     if not found:
-        filtered = state or arguments.search or arguments.pool or arguments.handler
+        filtered = state or arguments.search or arguments.pool or arguments.handler or arguments.type
         out.say("No job is like that." if filtered else "There are no jobs yet. `duly job create -h` shows how to make one.")
     return OK
 
@@ -157,6 +165,8 @@ def _configure_create(parser: Parser) -> None:
     what.add_argument("--url", metavar="URL", dest="hook", help="a webhook")
     what.add_argument("--shell", metavar="WORD", nargs="+", help="a command and its arguments; those with a - in front go last, after --")
     parser.add_argument("--method", help="of the webhook (POST)")
+    parser.add_argument("--header", metavar="NAME=VALUE", action="append", help="of the webhook; a VALUE may have ${secret:env:NAME} in it")
+    parser.add_argument("--env", metavar="NAME=VALUE", action="append", help="a variable of the command, in the same way")
     parser.add_argument("--pool", help="the pool whose workers run it (default)")
     parser.add_argument("--payload", metavar="JSON", help="what the handler gets; @file reads a file, - standard input")
     parser.add_argument("--retry", metavar="N", type=count, help="how many attempts at most (3)")
@@ -236,8 +246,12 @@ def _target_of(arguments: Arguments, before: Any) -> dict[str, Any] | None:
         own = {"handler": arguments.handler}
     elif arguments.hook is not None:
         own = {"http": {"url": arguments.hook, **({"method": arguments.method.upper()} if arguments.method else {})}}
+        own["http"] |= {"headers": _pairs(arguments.header, "--header")} if arguments.header else {}
     elif command:
-        own = {"shell": command}
+        own = {"shell": command} | ({"env": _pairs(arguments.env, "--env")} if arguments.env else {})
+    for option, goes_with in (("header", "http"), ("env", "shell")):
+        if getattr(arguments, option) and (own is None or goes_with not in own):
+            raise Invalid("DULY-E604", f"goes with {'--url' if option == 'header' else '--shell'} only.", field=f"--{option}")
     if own is None and not target:
         raise Invalid(
             "DULY-E604", "Nothing says what to run.", hint="Give one of --handler NAME, --url URL, --shell COMMAND … and --file FILE."
@@ -245,6 +259,13 @@ def _target_of(arguments: Arguments, before: Any) -> dict[str, Any] | None:
     if own is not None:
         target = {key: value for key, value in target.items() if key in ("pool", "requires")} | own
     return target | ({"pool": arguments.pool} if arguments.pool else {})
+
+
+def _pairs(words: Sequence[str], option: str) -> dict[str, str]:
+    pairs = [word.partition("=") for word in words]
+    if any(not name or not equals for name, equals, _ in pairs):
+        raise Invalid("DULY-E604", "expected NAME=VALUE.", field=option)
+    return {name: value for name, _, value in pairs}
 
 
 # ---------------------------------------------------------------- words

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import sys
 import time
 from datetime import UTC, datetime
 
 from duly.config import Settings
+from duly.domain.redaction import Veil, without_credentials
 
-# Keys made by Duly, and the password in a store's address.
-_SECRETS = re.compile(r"duly_[0-9a-f]{16,}|(?<=://)([^:/@\s]+):[^@/\s]+(?=@)")
 _MARKS = {logging.WARNING: "! ", logging.ERROR: "✗ ", logging.CRITICAL: "✗ "}
 # What these say at INFO is said better by Duly itself.
 _TALKATIVE = ("asyncio", "uvicorn")
@@ -21,7 +19,7 @@ _TALKATIVE = ("asyncio", "uvicorn")
 def set_up(settings: Settings) -> None:
     """Log to standard error, as the settings ask."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if settings.log_format == "json" else TextLines())
+    handler.setFormatter(JsonLines(settings.veil) if settings.log_format == "json" else TextLines(settings.veil))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
@@ -31,7 +29,19 @@ def set_up(settings: Settings) -> None:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
 
 
-class TextLines(logging.Formatter):
+class Veiled(logging.Formatter):
+    """A line in which nothing stands that the veil knows, or that looks like a credential."""
+
+    def __init__(self, veil: Veil) -> None:
+        super().__init__()
+        self._veil = veil
+
+    def without_secrets(self, text: str) -> str:
+        """The text with keys, passwords and other secrets made unreadable."""
+        return without_credentials(self._veil.over(text))
+
+
+class TextLines(Veiled):
     """`12:00:01 worker  message`, with a mark before what is worth a look."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -40,10 +50,10 @@ class TextLines(logging.Formatter):
         text = f"{at} {_part(record.name):<10} {_MARKS.get(record.levelno, '')}{record.getMessage()}"
         if record.exc_info:
             text += "\n" + self.formatException(record.exc_info)
-        return without_secrets(text)
+        return self.without_secrets(text)
 
 
-class JsonLines(logging.Formatter):
+class JsonLines(Veiled):
     """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -52,16 +62,11 @@ class JsonLines(logging.Formatter):
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": self.without_secrets(record.getMessage()),
         }
         if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return without_secrets(json.dumps(line, ensure_ascii=False))
-
-
-def without_secrets(text: str) -> str:
-    """The text with keys and passwords made unreadable."""
-    return _SECRETS.sub(lambda found: f"{found.group(1)}:…" if found.group(1) else "duly_…", text)
+            line["exception"] = self.without_secrets(self.formatException(record.exc_info))
+        return json.dumps(line, ensure_ascii=False)
 
 
 def _part(logger: str) -> str:

@@ -47,9 +47,10 @@ TREE: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         (
             ("doctor", "doctor", "check everything, with a fix for each finding"),
             ("verify", "verify", "test the guarantees on this machine: kill, pause and cut off real processes"),
-            ("key", "keys", "API keys: create, list, revoke"),
             ("audit", "audit", "who did what: list, export, verify"),
             ("tenant", "tenants", "tenants: create, list, show, set, key"),
+            ("key", "keys", "API keys: create, list, rotate, revoke"),
+            ("login", "keys", "a link that logs a browser in, once"),
             ("conformance", "conformance", "check a server, or a worker, against the worker protocol"),
             ("db", "db", "the store: status, upgrade, backup"),
             ("config", "about", "each setting, its value and where it comes from"),

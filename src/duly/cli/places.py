@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from urllib.parse import urlsplit
 
+from duly.domain.redaction import without_credentials
+
 
 def near(path: str | os.PathLike[str]) -> str:
     """A path as it is shortest from here."""
@@ -15,7 +17,7 @@ def near(path: str | os.PathLike[str]) -> str:
 
 def masked(url: str) -> str:
     """A store's address without its password."""
-    parts = urlsplit(url)
+    parts = urlsplit(without_credentials(url) if "?" in url else url)
     if parts.password is None:
-        return url
+        return parts.geturl() if parts.query else url
     return parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", ":…@")).geturl()

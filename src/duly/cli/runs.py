@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 
 from duly.cli import daily, output, remote
 from duly.cli.errors import OK, RUN_FAILED, TIMED_OUT
@@ -16,9 +17,10 @@ from duly.cli.output import Column, Output
 from duly.cli.parsing import Arguments, Command, Group, Parser, remote_options
 from duly.cli.values import moment_of, payload_of, seconds_of
 from duly.cli.why import say_if_stuck, say_why
+from duly.domain.errors import Invalid
 from duly.sdk import calls
 from duly.sdk.client import Client
-from duly.wire.executions import AttemptView, EnqueuedView, ExecutionView, StateName
+from duly.wire.executions import AttemptView, EnqueuedView, ExecutionView, OutcomeName, StateName
 
 FINAL = frozenset({StateName.SUCCEEDED, StateName.DEAD, StateName.CANCELLED, StateName.SKIPPED})
 # After that long in the queue it is worth looking whether anybody can run it at all.
@@ -117,13 +119,24 @@ def wait(client: Client, out: Output, execution_id: str, limit: float | None) ->
 def _configure_list(parser: Parser) -> None:
     parser.add_argument("--job", metavar="JOB", help="runs of this job only")
     parser.add_argument("--state", choices=[state.lower() for state in StateName], help="runs in this state only")
+    parser.add_argument("--trigger", choices=("schedule", "enqueue", "manual", "backfill", "replay"), help="runs that came to be like this")
+    parser.add_argument("--outcome", choices=[outcome.lower() for outcome in OutcomeName], help="runs whose last attempt ended like this")
+    parser.add_argument("--pool", help="runs of this pool")
+    parser.add_argument("--handler", metavar="NAME", help="runs of this handler")
+    parser.add_argument("--since", metavar="TIME", help="runs that were due then or later, such as 2026-03-08T07:00:00Z")
+    parser.add_argument("--until", metavar="TIME", help="runs that were due before then")
+    parser.add_argument("--batch", metavar="BATCH", help="runs that a backfill or a bulk action has made")
+    parser.add_argument("--worker", metavar="ID", help="runs that this worker has or had last")
+    parser.add_argument(
+        "--payload", metavar="PATH=VALUE", action="append", default=[], help="runs with this in their payload, such as customer.id=42"
+    )
     parser.add_argument("-n", "--limit", metavar="N", type=daily.count, default=20, help="at most that many, newest first (20)")
     remote_options(parser)
 
 
 def _list(arguments: Arguments) -> int:
     out = output.of(arguments)
-    state = arguments.state and arguments.state.upper()
+    wanted = _filter(arguments)
     with remote.connect(arguments) as client:
         job = None if arguments.job is None else remote.find_job(client, arguments.job)
         job_id = None if job is None else job.job_id
@@ -131,14 +144,37 @@ def _list(arguments: Arguments) -> int:
         found = list(
             calls.every_page(
                 client.send,
-                lambda cursor: calls.list_executions(job_id=job_id, state=state, limit=size, cursor=cursor),
+                lambda cursor: calls.list_executions(job_id=job_id, **wanted, limit=size, cursor=cursor),
                 arguments.limit,
             )
         )
     out.rows(COLUMNS, found, name=lambda execution: execution.execution_id)
-    if not found:
-        out.say(f"No runs{f' of {job.name}' if job else ''}{f' are {arguments.state}' if state else ' yet'}. `duly run JOB` starts one.")
+    if not found and any(value for name, value in wanted.items() if name != "state"):
+        out.say("No run is like that.")
+    elif not found:
+        stands = f" are {arguments.state}" if arguments.state else " yet"
+        out.say(f"No runs{f' of {job.name}' if job else ''}{stands}. `duly run JOB` starts one.")
     return OK
+
+
+def _filter(arguments: Arguments) -> dict[str, Any]:
+    """What the flags ask for."""
+    pairs = [pair.partition("=") for pair in arguments.payload]
+    for path, equals, _ in pairs:
+        if not equals:
+            raise Invalid("DULY-E604", f"{path!r} is not PATH=VALUE.", field="--payload", hint="For example --payload customer.id=42.")
+    return {
+        "state": arguments.state and arguments.state.upper(),
+        "trigger": arguments.trigger,
+        "last_outcome": arguments.outcome and arguments.outcome.upper(),
+        "pool": arguments.pool,
+        "handler": arguments.handler,
+        "since": None if arguments.since is None else moment_of(arguments.since, "--since"),
+        "until": None if arguments.until is None else moment_of(arguments.until, "--until"),
+        "batch_id": arguments.batch,
+        "worker_id": arguments.worker,
+        "payload": {path: value for path, _, value in pairs},
+    }
 
 
 def _configure_one(parser: Parser) -> None:

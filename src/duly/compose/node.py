@@ -15,6 +15,7 @@ from duly.adapters.sql.migrate import Migration, upgrade
 from duly.adapters.sql.store import open_engine, store_on
 from duly.adapters.system.clock import SystemClock, system_entropy
 from duly.domain.access import DEFAULT_TENANT, DEFAULT_TENANT_NUMBER, Actor, Role
+from duly.domain.errors import Invalid
 from duly.ports.store import Store
 from duly.ports.transport import Transport
 from duly.roles.pruner import PrunerSettings
@@ -55,7 +56,7 @@ class Node:
 async def open_node(settings: config.Settings, *, migrate: bool = True) -> Node:
     """Open the store, bring its schema up to date (or refuse one that is not), and set the clock."""
     engine = open_engine(settings.store)
-    store = store_on(engine)
+    store = sealed(store_on(engine), settings)
     migrated: list[Migration] = []
     try:
         if migrate:
@@ -67,10 +68,11 @@ async def open_node(settings: config.Settings, *, migrate: bool = True) -> Node:
     except BaseException:
         await store.health.close()
         raise
-    transport = _transport(engine)
+    transport, is_sealed = _transport(engine), bool(settings.payload_keys)
     quotas = Directory(store.tenants, clock)
-    jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, quotas, transport), quotas, clock, system_entropy, transport)
-    executions = Executions(jobs, store.intake, store.cancels, store.insights, quotas, clock, system_entropy, transport)
+    overdue = Overdue(store.schedules, store.leases, quotas, transport)
+    jobs = Jobs(store.definitions, overdue, quotas, clock, system_entropy, transport, sealed=is_sealed)
+    executions = Executions(jobs, store.intake, store.cancels, store.insights, quotas, clock, system_entropy, transport, sealed=is_sealed)
     return Node(
         settings,
         engine,
@@ -80,10 +82,22 @@ async def open_node(settings: config.Settings, *, migrate: bool = True) -> Node:
         quotas,
         jobs,
         executions,
-        Fleet(store.insights, clock),
+        Fleet(store.insights, store.search, clock),
         Calendars(store.calendars, clock, transport),
         migrated,
     )
+
+
+def sealed(store: Store, settings: config.Settings) -> Store:
+    """The store with its payloads encrypted, if there are keys for that. Raises Invalid (DULY-E610) when it is not installed."""
+    if not settings.payload_keys:
+        return store
+    try:
+        from duly.adapters.sealed.store import sealed_store
+    except ImportError as error:
+        hint = "pip install 'duly[encryption]'"
+        raise Invalid("DULY-E610", "Encryption of payloads needs an extra.", field="DULY_PAYLOAD_KEYS", hint=hint) from error
+    return sealed_store(store, settings.payload_keys)
 
 
 def _transport(engine: Engine) -> Transport:
@@ -112,6 +126,10 @@ def connection(node: Node) -> sdk.Connection:
 
 class App(sdk.App):
     """Jobs declared in code, on the store that `store` or DULY_STORE names: a SQLite file by default."""
+
+    def __init__(self, name: str, *, store: str | None = None) -> None:
+        super().__init__(name, store=store)
+        self.is_sealed = config.is_set("DULY_PAYLOAD_KEYS")
 
     async def connect(self) -> sdk.Connection:
         """Open the store. One that is made here, by a client, has nobody behind it yet: that is said."""

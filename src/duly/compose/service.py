@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 from duly.adapters.memory.hot_index import MemoryHotIndex
 from duly.adapters.system.clock import system_entropy
+from duly.compose.doors import doorkeeper_of, gate_of, refuse_openness
 from duly.compose.node import Node, publish
 from duly.compose.work import Work, liveness_opener, open_transactions
 from duly.domain.errors import Invalid
+from duly.domain.rates import Rate
 from duly.roles import loop
 from duly.roles.dispatcher import Dispatcher, DispatcherSettings
 from duly.roles.hydrator import Hydrator, HydratorSettings
@@ -30,7 +32,11 @@ from duly.usecases.audit import AuditTrail
 from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.dead_letters import DeadLetters
+from duly.usecases.events import Changes
+from duly.usecases.search import Search
+from duly.usecases.sessions import Sessions
 from duly.usecases.tenants import Tenants
+from duly.usecases.upcoming import Upcoming
 from duly.usecases.why import Why
 from duly.usecases.workers import Workers
 
@@ -62,7 +68,7 @@ class Service:
         async with contextlib.AsyncExitStack() as stack:
             tasks = [asyncio.create_task(loop.run(Timekeeper(node.clock, node.store.health), node.clock, stop, system_entropy))]
             if "api" in self.roles:
-                await stack.enter_async_context(self._serving_api())
+                await stack.enter_async_context(self._serving_api(stop))
             if "dispatcher" in self.roles:
                 tasks += self._dispatching(stop)
             if "sweeper" in self.roles:
@@ -83,13 +89,14 @@ class Service:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     @contextlib.asynccontextmanager
-    async def _serving_api(self) -> AsyncIterator[None]:
+    async def _serving_api(self, stop: asyncio.Event) -> AsyncIterator[None]:
         from duly.http.app import create_api
         from duly.http.server import ApiServer
         from duly.http.services import Services
 
         node = self.node
         keyring = Keyring(node.store.keys, node.clock, system_entropy)
+        await refuse_openness(node)
         services = Services(
             jobs=node.jobs,
             executions=node.executions,
@@ -100,14 +107,21 @@ class Service:
             backfills=Backfills(node.jobs, node.executions, node.store.letters, node.clock, system_entropy),
             access=Access(node.store.keys, node.clock),
             keyring=keyring,
+            sessions=Sessions(node.store.sessions, node.clock, system_entropy),
             workers=Workers(node.store, node.clock, system_entropy, node.transport, node.settings.worker_ttl),
             clock=node.clock,
             ready=node.store.health.ping,
             calendars=node.calendars,
             audit=AuditTrail(node.store.audit),
             tenants=Tenants(node.store.tenants, keyring, node.quotas, node.clock, node.transport),
+            gate=gate_of(node.settings),
+            search=Search(node.store.search, node.clock),
+            upcoming=Upcoming(node.store.definitions),
+            changes=Changes(node.store.definitions, node.store.search, node.clock),
         )
-        server = ApiServer(create_api(services), host=node.settings.host, port=node.settings.port)
+        settings = node.settings
+        rate = Rate(settings.rate_limit, settings.rate_burst) if settings.rate_limit else None
+        server = ApiServer(create_api(services, rate=rate), host=node.settings.host, port=node.settings.port)
         ended = asyncio.Event()
         serving = asyncio.create_task(server.serve_until(ended))
         listening = asyncio.create_task(server.listening())
@@ -126,11 +140,18 @@ class Service:
                     hint=hint,
                 ) from error
         self.api = server
+        doorkeeper = doorkeeper_of(node, services)
+        keeping = asyncio.create_task(loop.run(doorkeeper, node.clock, stop, system_entropy))
         try:
             yield
         finally:
             ended.set()
             await serving
+            stop.set()
+            await keeping
+            with contextlib.suppress(Exception):
+                # What was used since the last look.
+                await doorkeeper.step(node.clock.now())
 
     def _dispatching(self, stop: asyncio.Event) -> list[asyncio.Task[None]]:
         node = self.node

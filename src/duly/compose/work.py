@@ -15,6 +15,7 @@ from duly.adapters.sql.engine_sqlite import SqliteEngine
 from duly.adapters.sql.fleet import SqlLiveness
 from duly.adapters.sql.store import open_engine
 from duly.adapters.system.clock import SystemClock, system_entropy
+from duly.adapters.system.vault import Vault
 from duly.compose.node import Node
 from duly.domain.errors import Forbidden, Unavailable
 from duly.domain.instants import SECOND
@@ -108,6 +109,7 @@ class Work:
             heartbeat=HeartbeatSettings(ttl=settings.worker_ttl, every=settings.worker_ttl // 3, margin=settings.worker_ttl * 2 // 15),
             grace=settings.grace / SECOND,
             may_restart=self.may_restart,
+            secrets=Vault(settings.secrets_env, settings.secrets_dir, settings.veil),
         )
         try:
             await shift.run(stop)
@@ -138,7 +140,7 @@ def build_registry(
         )
     )
     if settings.pool in settings.shell_pools:
-        registry.add(shell_handler(environment=settings.environment))
+        registry.add(shell_handler(environment=settings.environment, directory=settings.shell_dir, limits=settings.shell_limits))
     if app is not None:
         processes = None if app_reference is None else ProcessPool(app_reference, size=settings.children)
         for handler in python_handlers(app.calls(), threads=settings.slots, processes=processes, transactions=transactions):

@@ -23,10 +23,24 @@ class Actor:
     tenant_name: str
     role: Role
     key_id: str
-    # For the audit trail: by which way the caller came, under which id it asked, and why, in its own words.
+    # How it came in: `dashboard` with a session, `proxy` by the word of a proxy, with a key as that one says.
     channel: str = "api"
+    # The key and those that it was rotated from; who acts as a worker must be of the family that registered it. Without a key: none.
+    family: str = ""
+    # What a worker's key may serve; None: every pool.
+    pools: frozenset[str] | None = None
+    # For the audit trail: under which id it asked, and why, in its own words.
     request_id: str | None = None
     reason: str | None = None
+
+    @property
+    def has_key(self) -> bool:
+        """Whether it showed a key itself, and not a session or a proxy's word."""
+        return self.family != ""
+
+    def may_serve(self, pool: str) -> bool:
+        """Whether its key opens this pool."""
+        return self.pools is None or pool in self.pools
 
     def may(self, needed: Role) -> bool:
         """Whether the role suffices. A worker's key opens the worker protocol alone; besides it only an ADMIN key does, for a laptop."""

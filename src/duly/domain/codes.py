@@ -73,6 +73,18 @@ _ALL = (
         "The problem names the argument. The handler's signature in the code says what it takes.",
     ),
     Code("DULY-E118", 422, "The declaration is wrong", "The message names the job and what to change in its decorator."),
+    Code(
+        "DULY-E119",
+        422,
+        "Malformed payload search",
+        "Ask for one value at a path of object keys: payload.customer=42, or payload.customer.id=42.",
+    ),
+    Code(
+        "DULY-E120",
+        422,
+        "The cursor belongs to another list",
+        "A cursor goes on with the filter of the page that it came from. Repeat that filter, or leave the cursor out to start again.",
+    ),
     Code("DULY-E130", 413, "The checkpoint is too large", "At most 256 KiB. Keep large data elsewhere and save a reference."),
     Code(
         "DULY-E133",
@@ -105,6 +117,30 @@ _ALL = (
         "The problem names the entry. Holidays are dates, windows have a start and a later end, weekly times are such as 02:00.",
     ),
     Code("DULY-E136", 422, "Not a fire of the job", "The problem names the fires near that time; `duly next JOB` shows those to come."),
+    Code(
+        "DULY-E141",
+        422,
+        "Malformed reference to a secret",
+        'As a JSON value it is {"$secret": "env:NAME"} or {"$secret": "file:NAME"}; in a header, URL or variable ${secret:env:NAME}.',
+    ),
+    Code(
+        "DULY-E142",
+        422,
+        "A secret would be stored in clear",
+        "Send a reference to it, such as Secret.env(NAME), or have payloads encrypted: set DULY_PAYLOAD_KEYS.",
+    ),
+    Code(
+        "DULY-E143",
+        422,
+        "The payload cannot be read",
+        "It is encrypted with a key that this process does not have. Put that key into DULY_PAYLOAD_KEYS again, after the one that writes.",
+    ),
+    Code(
+        "DULY-E144",
+        422,
+        "SQL cannot encrypt",
+        "With DULY_PAYLOAD_KEYS a payload is encrypted by the application. Enqueue without a transaction of yours.",
+    ),
     Code("DULY-E201", 404, "No such route", "See /v1/openapi.json for what there is."),
     Code("DULY-E202", 405, "Method not allowed", "The Allow header names the methods of this route."),
     Code("DULY-E204", 404, "No such job", "It does not exist in this key's tenant. `duly job list` shows those that do."),
@@ -253,6 +289,70 @@ _ALL = (
         "Keep it elsewhere and pass a reference, or ask for a larger maxPayloadBytes.",
     ),
     Code(
+        "DULY-E304",
+        403,
+        "The key does not open this pool",
+        "A worker's key may be made for some pools only; `duly key list` shows which. Serve one of those, or make another key.",
+    ),
+    Code(
+        "DULY-E305",
+        403,
+        "Another key's worker",
+        "Only the key that registered a worker, one that it was rotated to, and an ADMIN key act as it. Register a worker of your own.",
+    ),
+    Code(
+        "DULY-E306",
+        409,
+        "The last ADMIN key must stay",
+        "Nobody could administer the tenant any more. Make another ADMIN key that lasts first, then end this one.",
+    ),
+    Code(
+        "DULY-E307",
+        409,
+        "The key has ended",
+        "It is expired or revoked, so nothing can take its place. Make a new one with `duly key create`.",
+    ),
+    Code("DULY-E308", 401, "The session is not valid", "It has ended, or its key has. Log in again: `duly login` prints a link."),
+    Code(
+        "DULY-E309",
+        403,
+        "The request comes from another site",
+        "A session changes something from our own pages only. Behind a proxy, set DULY_PUBLIC_URL to the address that people see.",
+    ),
+    Code(
+        "DULY-E310",
+        403,
+        "The CSRF token is missing or wrong",
+        "Send X-CSRF-Token with the csrfToken that GET /v1/session answers, or use a key instead of the session.",
+    ),
+    Code(
+        "DULY-E311",
+        403,
+        "This user may not enter",
+        "The proxy vouches for the user, but DULY_PROXY_AUTH_USERS does not name one of an existing tenant.",
+    ),
+    Code("DULY-E312", 403, "The login link is not valid", "A link works once, within five minutes. Get a new one with `duly login`."),
+    Code("DULY-E313", 403, "This takes a key", "A session cannot make another session. Use the key itself, such as with `duly login`."),
+    Code(
+        "DULY-E314",
+        500,
+        "Nobody could enter",
+        "The store has no key, so nothing is served on an address that others can reach. Set DULY_ADMIN_KEY, or start with `duly up`.",
+    ),
+    Code(
+        "DULY-E411",
+        429,
+        "Too many requests",
+        "The key has asked for more than its share of this server (DULY_RATE_LIMIT). Wait for Retry-After; send many in one with :batch.",
+    ),
+    Code(
+        "DULY-E412",
+        429,
+        "Too many keys that are not valid",
+        "The address has shown many keys that are not valid. Check DULY_KEY, then repeat after Retry-After.",
+    ),
+    Code("DULY-E413", 429, "Too many open streams", "Close some, or share one: a browser needs one for all of its tabs."),
+    Code(
         "DULY-E501",
         503,
         "The store is away",
@@ -300,6 +400,7 @@ _ALL = (
         "They did not recover after the faults. Their logs are where the message says.",
     ),
     Code("DULY-E609", 400, "Not the history of a test", "`duly verify --report DIR` keeps one in DIR, and `duly verify --check` reads it."),
+    Code("DULY-E610", 500, "Encryption is not installed", "pip install 'duly[encryption]', or unset DULY_PAYLOAD_KEYS."),
 )
 
 CODES: dict[str, Code] = {code.code: code for code in _ALL}

@@ -111,11 +111,13 @@ class Claimed:
     holds_place: list[bool]
     payloads: list[Any]
     scheduled_ats: list[Instant]
+    # Whether a payload may name secrets or be sealed: looked at once for all of them.
+    marked: bool = True
 
     def part(self, wanted: Sequence[int]) -> Claimed:
         """The same lease with some of its executions, by their places in the lists."""
-        lists = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "lease"}
-        return Claimed(self.lease, **{name: [values[nth] for nth in wanted] for name, values in lists.items()})
+        lists = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("lease", "marked")}
+        return Claimed(self.lease, marked=self.marked, **{name: [values[nth] for nth in wanted] for name, values in lists.items()})
 
 
 @dataclass(slots=True)

@@ -31,10 +31,12 @@ from duly.domain.schedule import (
     RuleSchedule,
     Schedule,
 )
+from duly.domain.secrets import check_json, check_text, references_in
 from duly.domain.zones import load_zone, offset_at
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}\Z")
 POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}\Z")
 SHORTEST_INTERVAL: Micros = SECOND
 LONGEST_TIMEOUT: Micros = 7 * DAY
@@ -116,6 +118,8 @@ class Target:
     handler: str | None = None
     http: HttpCall | None = None
     shell: tuple[str, ...] | None = None
+    # What the command finds in its environment, beside what every command gets.
+    env: dict[str, str] = field(default_factory=dict)
 
     @property
     def handler_name(self) -> str:
@@ -284,8 +288,11 @@ def _parsed(text: str, seconds: bool, hash_key: str) -> Cron:
     return parse_cron(text, seconds=seconds, hash_key=hash_key)
 
 
-def check_spec(spec: JobSpec) -> None:
-    """Refuse what cannot be a job: bad names, labels, targets, bounds. The schedule is checked by `schedule_of`."""
+def check_spec(spec: JobSpec, *, sealed: bool = False) -> None:
+    """Refuse what cannot be a job: bad names, labels, targets, bounds. The schedule is checked by `schedule_of`.
+
+    `sealed`: payloads are encrypted at rest, so this one may have secret values in it.
+    """
     if not NAME.match(spec.name):
         raise Invalid(
             "DULY-E114",
@@ -312,8 +319,13 @@ def check_spec(spec: JobSpec) -> None:
             raise Invalid(
                 "DULY-E114", f"{key[:40]!r} is not a label.", field="target.requires", hint='For example {"region": "eu", "gpu": ""}.'
             )
+    for key, limit in (("concurrency", spec.limits.concurrency), ("rateLimit", spec.limits.rate)):
+        if limit is not None and limit.name is not None and not NAME.match(limit.name):
+            raise Invalid("DULY-E114", f"{limit.name[:40]!r} is not a name of a limit.", field=f"{key}.name")
     if len(target.requires) > 16:
         raise Invalid("DULY-E106", "at most 16 labels.", field="target.requires")
+    _check_variables(target)
+    _check_secrets(spec, sealed)
     if spec.timeout is not None and not 0 < spec.timeout <= LONGEST_TIMEOUT:
         raise Invalid("DULY-E106", "must be more than 0 and at most 7 days.", field="timeoutSec")
     if spec.execution_timeout is not None and not 0 < spec.execution_timeout <= LONGEST_EXECUTION:
@@ -324,3 +336,32 @@ def check_spec(spec: JobSpec) -> None:
         raise Invalid("DULY-E106", "must be between 0 and 1 day.", field="stopGraceSec")
     if not 1 <= spec.batch <= LARGEST_BATCH:
         raise Invalid("DULY-E106", f"must be between 1 and {LARGEST_BATCH}.", field="batch")
+
+
+def _check_variables(target: Target) -> None:
+    if target.env and target.shell is None:
+        raise Invalid("DULY-E106", "goes with shell only.", field="target.env")
+    for name, value in target.env.items():
+        if not VARIABLE.match(name) or name.upper().startswith("DULY_"):
+            hint = "Letters, digits and _; names that begin with DULY_ are Duly's own."
+            raise Invalid("DULY-E114", f"{name[:40]!r} is not the name of a variable.", field="target.env", hint=hint)
+        if "\0" in value:
+            raise Invalid("DULY-E110", "a variable contains a NUL character.", field="target.env")
+
+
+def _check_secrets(spec: JobSpec, sealed: bool) -> None:
+    """References must have their shape. Whether they can be resolved is known to the worker alone."""
+    target = spec.target
+    if spec.payload is not None:
+        check_json(spec.payload, "payload", values=sealed)
+    if target.http is not None:
+        check_text(target.http.url, "target.http.url")
+        for name, value in target.http.headers.items():
+            check_text(value, f"target.http.headers.{name}")
+        if target.http.body is not None:
+            check_json(target.http.body, "target.http.body", values=False)
+    for name, value in target.env.items():
+        check_text(value, f"target.env.{name}")
+    if any(map(references_in, target.shell or ())):
+        hint = "Everybody on the host can read the arguments of a command. Put it into target.env."
+        raise Invalid("DULY-E141", "an argument cannot have a secret.", field="target.shell", hint=hint)

@@ -6,7 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
-from duly.domain.job import satisfies
+from duly.domain.errors import Invalid
+from duly.domain.job import LABEL, NAME, POOL, satisfies
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,19 @@ def misfits(pool: str, labels: dict[str, str], handlers: Collection[str], needs:
     if needs.handler not in handlers:
         found.add(Misfit.HANDLER)
     return frozenset(found)
+
+
+def check_worker(name: str, pool: str, labels: dict[str, str], handlers: Collection[str]) -> None:
+    """Refuse what no worker can be called or offer: no job could ever ask for it."""
+    for field, said in (("name", [name]), ("handlers", handlers)):
+        for one in said:
+            if not NAME.match(one):
+                raise Invalid("DULY-E114", f"{one[:40]!r} is not a name.", field=field)
+    if not POOL.match(pool):
+        raise Invalid("DULY-E114", f"{pool[:40]!r} is not a pool name.", field="pool", hint="1 to 64 letters, digits and . _ -")
+    for key, value in labels.items():
+        if not LABEL.match(key) or (value and not LABEL.match(value)):
+            raise Invalid("DULY-E114", f"{key[:40]!r} is not a label.", field="labels", hint='For example {"region": "eu", "gpu": ""}.')
 
 
 def missing_labels(offered: dict[str, str], labels: str) -> list[str]:

@@ -31,6 +31,7 @@ from typing import Any
 import msgspec
 
 from duly.domain.errors import LeaseLost
+from duly.domain.redaction import Veil
 from duly.executors.messages import (
     LONGEST_MESSAGE,
     Beat,
@@ -257,6 +258,7 @@ class _ChildAttempt(Attempt):
         self.started_at = request.started_at
         self.deadline = request.deadline
         self.extras.kept = handlers.Kept(request.number, request.checkpoint) if request.number else None
+        self.extras.veil = Veil(request.hidden) if request.hidden else None
         self._channel = channel
         self._told_at = -TELL_EVERY
 

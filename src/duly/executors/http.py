@@ -78,7 +78,7 @@ class _Caller:
         self._agent = f"duly/{_version()}"
 
     async def run(self, attempt: Attempt) -> dict[str, Any]:
-        call = attempt.version.spec.target.http
+        call = attempt.target.http
         if call is None:
             raise Failure("The job has no webhook.", type="InvalidJob", retry=False)
         method = call.method.upper()

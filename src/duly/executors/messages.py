@@ -37,6 +37,8 @@ class Run(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
     now: Instant
     number: int = 0
     checkpoint: str | None = None
+    # The secrets in the payload: what the child writes itself, it hides itself.
+    hidden: list[str] = []
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True, tag_field="is"):

@@ -44,7 +44,7 @@ class Budget:
 class Lines:
     """One stream of an attempt's output as log lines. It keeps its own tail, which is not bounded by the budget."""
 
-    __slots__ = ("_attempt", "_budget", "_level", "_partial", "_tail")
+    __slots__ = ("_attempt", "_budget", "_kept", "_level", "_partial", "_tail")
 
     def __init__(self, attempt: Attempt, level: str, budget: Budget) -> None:
         self._attempt = attempt
@@ -52,10 +52,13 @@ class Lines:
         self._budget = budget
         self._partial = b""
         self._tail = b""
+        # More than is shown of the end: a secret at its beginning must be whole to be found.
+        veil = attempt.veil
+        self._kept = TAIL if veil is None else TAIL + 4 * veil.longest
 
     def feed(self, chunk: bytes) -> None:
         """Take what was read; whole lines are logged at once."""
-        self._tail = chunk[-TAIL:] if len(chunk) >= TAIL else (self._tail + chunk)[-TAIL:]
+        self._tail = chunk[-self._kept :] if len(chunk) >= self._kept else (self._tail + chunk)[-self._kept :]
         if self._budget.spent:
             return
         *lines, self._partial = (self._partial + chunk).split(b"\n")
@@ -74,7 +77,8 @@ class Lines:
     @property
     def tail(self) -> str:
         """The end of what was printed."""
-        return clean_text(self._tail)
+        text, veil = clean_text(self._tail), self._attempt.veil
+        return text if veil is None else veil.over_end(text, TAIL)
 
     def _log(self, line: bytes) -> None:
         for start in range(0, len(line) or 1, LONGEST_LINE):

@@ -269,6 +269,7 @@ def _request(handler: str, attempt: Attempt) -> Run:
         now=attempt.clock(),
         number=0 if attempt.kept is None else attempt.kept.number,
         checkpoint=None if attempt.kept is None else attempt.kept.data,
+        hidden=[] if attempt.veil is None else attempt.veil.values,
     )
 
 

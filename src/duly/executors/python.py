@@ -38,7 +38,8 @@ def python_handlers(
             case ExecutorKind.PROCESS:
                 if processes is None:
                     raise ValueError(f"{name} runs in a child process; give the worker an application reference, such as shop.jobs:app.")
-                handlers.append(Handler(name, _in_process(name, processes), processes.close, may_die=True, places=processes))
+                run = _in_process(name, processes)
+                handlers.append(Handler(name, run, processes.close, may_die=True, places=processes, secret_defaults=call.secret_defaults))
             case _:
                 assert_never(call.kind)
     return handlers
@@ -48,7 +49,7 @@ def _handler(
     call: PythonCall, run: Callable[[Any], Coroutine[Any, Any, Any]], close: Callable[[], Awaitable[None]] | None = None
 ) -> Handler:
     if call.batch == 1:
-        return Handler(call.name, run, close)
+        return Handler(call.name, run, close, secret_defaults=call.secret_defaults)
 
     async def run_one(attempt: Attempt) -> Any:
         # A job that names a batch handler without a batch of its own.

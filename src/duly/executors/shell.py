@@ -13,11 +13,13 @@ import asyncio
 import ctypes
 import errno
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import IO, Any
 
 from duly.domain.ids import execution_text
@@ -32,25 +34,42 @@ from duly.ports.handlers import Attempt, Handler
 
 PR_SET_NO_NEW_PRIVS = 38
 
+LIMITS = {
+    "cpu": resource.RLIMIT_CPU,
+    "memory": resource.RLIMIT_AS,
+    "files": resource.RLIMIT_NOFILE,
+    "processes": resource.RLIMIT_NPROC,
+    "size": resource.RLIMIT_FSIZE,
+}
+# The memory of a command has secrets in it; nobody should find them in a file.
+NO_CORES = {resource.RLIMIT_CORE: 0}
+
 # The host is short of something, or the file is being written: the same command may run later.
 SHORTAGES = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY})
 
 
-def shell_handler(*, grace: float = 5.0, environment: Mapping[str, str] | None = None, directory: str | None = None) -> Handler:
-    """Run `target.shell` in `directory` with `environment` and the DULY_ variables of the attempt, and nothing else.
+def shell_handler(
+    *,
+    grace: float = 5.0,
+    environment: Mapping[str, str] | None = None,
+    directory: str | None = None,
+    limits: Mapping[str, int] | None = None,
+) -> Handler:
+    """Run `target.shell` in `directory` with `environment`, `target.env`, the DULY_ variables of the attempt, and nothing else.
 
     A command that is asked to stop gets SIGTERM, its whole group, and SIGKILL when it is asked again; one whose task is cancelled
-    without a reason gets SIGKILL after `grace` seconds.
+    without a reason gets SIGKILL after `grace` seconds. `limits` are what it may use: cpu, memory, files, processes, size.
     """
-    shell = _Shell(grace, dict(environment or {}), directory)
+    shell = _Shell(grace, dict(environment or {}), directory, limits or {})
     return Handler(SHELL_HANDLER, shell.run, shell.close)
 
 
 class _Shell:
-    def __init__(self, grace: float, environment: dict[str, str], directory: str | None) -> None:
+    def __init__(self, grace: float, environment: dict[str, str], directory: str | None, limits: Mapping[str, int]) -> None:
         self._grace = grace
         self._environment = environment
         self._directory = directory
+        self._limits = NO_CORES | {LIMITS[name]: most for name, most in limits.items()}
         self._guard = Guard()
         # One thread, because the mark is the thread's: whatever it starts inherits it, and the worker itself stays as it is.
         self._starter = ThreadPoolExecutor(1, "duly-start", initializer=_give_up_new_privileges)
@@ -114,13 +133,25 @@ class _Shell:
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=self._environment | attempt_environment(attempt),
+                env=self._environment | attempt.target.env | attempt_environment(attempt),
                 cwd=self._directory,
                 bufsize=0,
                 start_new_session=True,
             )
         self._guard.watch(process.pid)
+        _limit(process.pid, self._limits)
         return process
+
+
+def _limit(pid: int, limits: Mapping[int, int]) -> None:
+    """Set from outside, when the command has just begun: nothing of ours runs between fork and exec. Linux only."""
+    if sys.platform == "linux":
+        # It may already be gone.
+        with suppress(ProcessLookupError):
+            for kind, most in limits.items():
+                hard = resource.prlimit(pid, kind)[1]
+                most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+                resource.prlimit(pid, kind, (most, most))
 
 
 def attempt_environment(attempt: Attempt) -> dict[str, str]:

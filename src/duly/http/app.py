@@ -11,7 +11,9 @@ from contextlib import aclosing
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
-from duly.domain.errors import DulyError, Invalid
+from duly.domain.access import Role
+from duly.domain.errors import DulyError, Forbidden, Invalid
+from duly.domain.rates import Rate
 from duly.http import (
     audit,
     auth,
@@ -19,13 +21,16 @@ from duly.http import (
     bulk,
     calendars,
     dead_letters,
+    events,
     executions,
     fleet,
     health,
     jobs,
     keys,
     schedules,
+    sessions,
     tenants,
+    upcoming,
     why,
     workers,
 )
@@ -35,6 +40,7 @@ from duly.http.openapi import openapi_route
 from duly.http.problems import MEDIA_TYPE, Headers, fault, problem_of
 from duly.http.routing import PUBLIC, Call, Route, Stream, Table, no_such_route
 from duly.http.services import Services
+from duly.http.throttle import GuessLimit, KeyLimit, LimitReached
 from duly.ports.clock import Entropy
 from duly.ports.wall import behind_wall
 from duly.wire.problems import Problem
@@ -48,7 +54,9 @@ SECURITY_HEADERS: Headers = [
     (b"referrer-policy", b"no-referrer"),
 ]
 
-NO_CONTENT = 204
+# Answers that have no body.
+BARE = frozenset({204, 304})
+SEE_OTHER = 303
 
 _READ_HEADERS = frozenset(
     {
@@ -59,9 +67,16 @@ _READ_HEADERS = frozenset(
         b"content-type",
         b"duly-channel",
         b"duly-reason",
+        b"cookie",
+        b"host",
         b"idempotency-key",
         b"if-match",
+        b"if-none-match",
         b"last-event-id",
+        b"origin",
+        b"sec-fetch-site",
+        b"x-csrf-token",
+        b"x-forwarded-proto",
         b"x-request-id",
     }
 )
@@ -69,6 +84,7 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 _JSON_TYPE = (b"content-type", b"application/json")
 _PROBLEM_TYPE = (b"content-type", MEDIA_TYPE)
 _STREAM_TYPE = (b"content-type", b"text/event-stream; charset=utf-8")
+_EMPTY = BARE | {SEE_OTHER}
 _PUBLIC_PATHS = frozenset(path.encode() for path in PUBLIC)
 
 _encoder = msgspec.json.Encoder()
@@ -82,6 +98,8 @@ def route_table() -> Table:
         *executions.ROUTES,
         *schedules.ROUTES,
         *calendars.ROUTES,
+        *upcoming.ROUTES,
+        *events.ROUTES,
         *fleet.ROUTES,
         *why.ROUTES,
         *dead_letters.ROUTES,
@@ -91,26 +109,40 @@ def route_table() -> Table:
         *keys.ROUTES,
         *audit.ROUTES,
         *tenants.ROUTES,
+        *sessions.ROUTES,
     ]
     return Table([*declared, openapi_route(declared)])
 
 
 def create_api(
-    services: Services, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, entropy: Entropy = secrets.randbits
+    services: Services,
+    *,
+    rate: Rate | None = None,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    entropy: Entropy = secrets.randbits,
 ) -> Api:
-    """The API over these services. `sleep` paces streams and `entropy` makes request ids; tests choose both."""
-    return Api(services, route_table(), sleep, entropy)
+    """The API over these services. `rate` is what each key may ask for; None: as much as it likes.
+
+    `sleep` paces streams and `entropy` makes request ids; tests choose both.
+    """
+    return Api(services, route_table(), rate, sleep, entropy)
 
 
 class Api:
     """The ASGI application. It owns nothing that needs starting; `close` ends open streams before the server stops."""
 
-    def __init__(self, services: Services, table: Table, sleep: Callable[[float], Awaitable[None]], entropy: Entropy) -> None:
+    def __init__(
+        self, services: Services, table: Table, rate: Rate | None, sleep: Callable[[float], Awaitable[None]], entropy: Entropy
+    ) -> None:
         self.table = table
+        self._limit = None if rate is None else KeyLimit(services.clock, rate)
+        self._guesses = GuessLimit(services.clock)
         self._services = services
         self._sleep = sleep
         self._entropy = entropy
         self._closing = asyncio.Event()
+        header = services.gate.header
+        self._read = _READ_HEADERS if header is None else _READ_HEADERS | {header}
 
     def close(self) -> None:
         """Let open streams end. Requests under way are answered."""
@@ -128,9 +160,9 @@ class Api:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = _headers_of(scope)
+        headers = _headers_of(scope, self._read)
         request_id = self._request_id(headers)
-        call = Call(self._services, headers, request_id, self._closing, self._sleep, receive)
+        call = Call(self._services, headers, request_id, self._closing, self._sleep, receive, scope.get("scheme", "http"))
         extra: Headers = []
         route: Route | None = None
         try:
@@ -138,24 +170,31 @@ class Api:
             with behind_wall(call.walled_tenant(route)):
                 reply = await route.answer_to(call, method, path, segment, scope.get("query_string", b""))
                 if isinstance(reply, Stream):
-                    await self._stream(reply, call, send)
+                    await self._stream(reply, call, send, extra)
                     return
             status = reply.status or route.status
             extra.extend(reply.headers)
-            body = b"" if status == NO_CONTENT else _encoder.encode(reply.content)
-            kind = _JSON_TYPE
+            body = b"" if status in _EMPTY else reply.content if isinstance(reply.content, bytes) else _encoder.encode(reply.content)
+            kind = _JSON_TYPE if reply.media is None else (b"content-type", reply.media)
         except ClientGone:
             return
         except DulyError as error:
+            if isinstance(error, LimitReached):
+                extra.extend(error.headers)
             status, body, kind = _refused(problem_of(error, request_id), extra)
         except Exception as error:  # a bug of ours must not become a hang, nor tell the caller about our insides
             where = "routing" if route is None else f"{route.method} {route.path}"
             status, body, kind = _refused(fault(error, request_id, where), extra)
-        about_body: Headers = [] if status == NO_CONTENT else [kind, (b"content-length", b"%d" % len(body))]
+        about_body: Headers = [] if status in BARE else [(b"content-length", b"%d" % len(body))]
+        if body:
+            about_body.append(kind)
+        # A page may be stricter about itself than what is said of every answer.
+        said = {name for name, _ in extra}
+        security = [header for header in SECURITY_HEADERS if header[0] not in said]
         start: Message = {
             "type": "http.response.start",
             "status": status,
-            "headers": [*about_body, (b"x-request-id", request_id.encode()), *SECURITY_HEADERS, *extra],
+            "headers": [*about_body, (b"x-request-id", request_id.encode()), *security, *extra],
         }
         await send(start)
         await send({"type": "http.response.body", "body": body})
@@ -163,15 +202,17 @@ class Api:
     async def _route(self, call: Call, scope: Scope, extra: Headers) -> tuple[Route, bytes, bytes, bytes | None]:
         """The route, after the key and the role have been checked. Without a key nobody learns which paths there are."""
         path: bytes = scope.get("raw_path") or b""
-        if path not in _PUBLIC_PATHS:
-            call.key = auth.bearer(call.headers)
-            call.known_actor = await auth.recognise(self._services.access, call.key)
         found = self.table.find(path)
+        method: str = scope["method"]
+        route = None if found is None else found[0].get(method)
+        if path not in _PUBLIC_PATHS:
+            await self._let_in_slowly(call, scope, extra)
+            if self._limit is not None and (route is None or route.role is not Role.WORKER):
+                # The worker protocol paces itself, by long polls; who is slowed down there loses its leases.
+                extra.extend(self._limit.admit(call.actor.key_id))
         if found is None:
             raise no_such_route()
         by_method, segment = found
-        method: str = scope["method"]
-        route = by_method.get(method)
         if route is None:
             allowed = ", ".join(sorted(by_method))
             extra.append((b"allow", allowed.encode()))
@@ -182,9 +223,40 @@ class Api:
                 call.known_actor = attributed(call.actor, call.headers, call.request_id)
         return route, method.encode(), path, segment
 
-    async def _stream(self, stream: Stream, call: Call, send: Send) -> None:
+    async def _let_in_slowly(self, call: Call, scope: Scope, extra: Headers) -> None:
+        """Learn who asks. Who shows one key after another that is not valid waits for it, and in the end is not asked any more."""
+        client = scope.get("client")
+        peer = None if client is None else client[0]
+        shown = call.headers.get(b"authorization")
+        if shown is None:
+            await self._let_in(call, scope, peer, extra)
+            return
+        place = peer or ""
+        if wait := self._guesses.reserve(place, shown):
+            await self._sleep(wait)
+        try:
+            await self._let_in(call, scope, peer, extra)
+        except Forbidden:
+            self._guesses.forget(shown)
+            raise
+        except BaseException:
+            self._guesses.is_unknown(place)
+            raise
+        self._guesses.is_valid(place, shown)
+
+    async def _let_in(self, call: Call, scope: Scope, peer: str | None, extra: Headers) -> None:
+        """Learn who asks; a browser must also show that it asks of its own will."""
+        services = self._services
+        caller = await auth.recognise(services.access, services.sessions, services.gate, call.headers, peer)
+        auth.demand_own_page(caller, scope["method"], call.headers, services.gate, is_tls=call.is_secure)
+        call.caller, call.known_actor = caller, caller.actor
+        if caller.session is not None and caller.session.renew:
+            extra.append(auth.session_cookie(caller.session, services.clock.now(), secure=call.is_secure))
+
+    async def _stream(self, stream: Stream, call: Call, send: Send, extra: Headers) -> None:
         """Send events until they end, the caller hangs up or the server stops."""
-        headers = [_STREAM_TYPE, (b"x-request-id", call.request_id.encode()), (b"x-accel-buffering", b"no"), *SECURITY_HEADERS]
+        about = [_STREAM_TYPE, (b"x-request-id", call.request_id.encode()), (b"x-accel-buffering", b"no")]
+        headers = [*about, *SECURITY_HEADERS, *extra]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         stopped = [asyncio.ensure_future(hung_up(call.receive)), asyncio.ensure_future(self._closing.wait())]
         sending = asyncio.ensure_future(_send_events(stream.events, send))
@@ -208,11 +280,11 @@ class Api:
         return f"req_{self._entropy(96):024x}"
 
 
-def _headers_of(scope: Scope) -> dict[bytes, bytes]:
+def _headers_of(scope: Scope, read: frozenset[bytes]) -> dict[bytes, bytes]:
     """The headers that are read. A repeated one is joined by commas, as if it were a list; none of ours that matters takes one."""
     found: dict[bytes, bytes] = {}
     for name, value in scope["headers"]:
-        if name in _READ_HEADERS:
+        if name in read:
             found[name] = found[name] + b", " + value if name in found else value
     return found
 

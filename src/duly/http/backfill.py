@@ -6,6 +6,7 @@ from duly.domain.access import Role
 from duly.domain.ids import JobId, batch_text
 from duly.domain.instants import to_rfc3339
 from duly.http.enqueue import QUOTAS
+from duly.http.problems import SECRET_PROBLEMS
 from duly.http.routing import Call, Reply, route
 from duly.usecases.backfill import BackfillAsk
 from duly.wire.backfill import BackfillShape, BackfillView, LeftView
@@ -20,7 +21,7 @@ SHOWN = 100
     "/v1/jobs/{jobId}/backfill",
     role=Role.OPERATOR,
     answer=BackfillView,
-    problems=("DULY-E105", "DULY-E204", "DULY-E210", *QUOTAS),
+    problems=("DULY-E105", "DULY-E204", "DULY-E210", *QUOTAS, *SECRET_PROBLEMS),
     examples={
         "dryRun": {"from": "2026-01-01T00:00:00Z", "to": "2026-01-07T00:00:00Z", "dryRun": True},
         "atARate": {"from": "2026-01-01T00:00:00Z", "to": "2026-01-07T00:00:00Z", "ratePerSec": 0.5, "maxConcurrent": 2, "rerun": "failed"},

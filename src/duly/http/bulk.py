@@ -8,6 +8,7 @@ from duly.domain.access import Role
 from duly.domain.errors import Invalid
 from duly.domain.ids import batch_text, execution_text, parse_batch_id
 from duly.http.limits import LARGEST_BATCH
+from duly.http.problems import SECRET_PROBLEMS
 from duly.http.routing import Call, Reply, route
 from duly.usecases.bulk import BatchReport, BulkAsk, BulkReport
 from duly.wire.bulk import BatchView, BulkShape, BulkView, MatchShape, match_of
@@ -19,7 +20,10 @@ from duly.wire.shapes import NothingShape, json_text, shown
     "/v1/executions:bulk",
     role=Role.OPERATOR,
     answer=BulkView,
-    problems=("DULY-E105", "DULY-E111", "DULY-E133", "DULY-E233", "DULY-E234", "DULY-E235", "DULY-E236", "DULY-E402", "DULY-E403"),
+    problems=(
+        *("DULY-E105", "DULY-E111", "DULY-E133", "DULY-E233", "DULY-E234", "DULY-E235", "DULY-E236", "DULY-E402", "DULY-E403"),
+        *SECRET_PROBLEMS,
+    ),
     limit=LARGEST_BATCH,
     examples={
         "dryRun": {"action": "replay", "match": {"state": "DEAD"}, "dryRun": True},

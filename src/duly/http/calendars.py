@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duly.domain.access import Role
-from duly.http.etags import IF_MATCH, etag, expected_version
+from duly.http.etags import IF_MATCH, IF_NONE_MATCH, UNCHANGED, etag, expected_version, tagged
 from duly.http.limits import LARGEST_BATCH
 from duly.http.routing import Call, Reply, route
 from duly.ports.calendars import CalendarRow
@@ -36,13 +36,15 @@ async def list_calendars(call: Call) -> Reply:
     "/v1/calendars/{name}",
     role=Role.VIEWER,
     answer=CalendarView,
+    also=UNCHANGED,
     problems=("DULY-E251",),
-    response_headers={"ETag": "The calendar's version, for If-Match."},
+    request_headers=IF_NONE_MATCH,
+    response_headers={"ETag": "What was answered, for If-None-Match and If-Match."},
 )
 async def show_calendar(call: Call, name: str) -> Reply:
     """Show a calendar"""
     row = await call.services.calendars.show(call.actor, name)
-    return Reply(_view(row), headers=[etag(row.calendar.version)])
+    return tagged(call, _view(row), row.calendar.version)
 
 
 @route(
@@ -61,10 +63,17 @@ async def set_calendar(call: Call, name: str, body: CalendarShape) -> Reply:
     return Reply(_view(row), headers=[etag(row.calendar.version)])
 
 
-@route("DELETE", "/v1/calendars/{name}", role=Role.ADMIN, answer=CalendarView, problems=("DULY-E251", "DULY-E252"))
+@route(
+    "DELETE",
+    "/v1/calendars/{name}",
+    role=Role.ADMIN,
+    answer=CalendarView,
+    problems=("DULY-E209", "DULY-E251", "DULY-E252"),
+    request_headers=IF_MATCH,
+)
 async def delete_calendar(call: Call, name: str) -> Reply:
     """Delete a calendar that no job names"""
-    return Reply(_view(await call.services.calendars.delete(call.actor, name)))
+    return Reply(_view(await call.services.calendars.delete(call.actor, name, expected_version(call))))
 
 
 @route(

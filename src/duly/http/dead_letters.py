@@ -51,12 +51,12 @@ async def list_dead_letters(call: Call, query: GroupQuery) -> Reply:
     return Reply(DeadLettersView(items=views, letters=found.letters, complete=found.complete))
 
 
-@route("GET", "/v1/dead-letters/open", role=Role.VIEWER, answer=Page[DeadLetterView], problems=("DULY-E111", "DULY-E112"))
+@route("GET", "/v1/dead-letters/open", role=Role.VIEWER, answer=Page[DeadLetterView], problems=("DULY-E111", "DULY-E112", "DULY-E120"))
 async def list_open_letters(call: Call, query: LetterQuery) -> Reply:
     """Open dead letters one by one, newest first"""
     job_id = None if query.job_id is None else parse_job_id(query.job_id)
-    found = await call.services.dead_letters.find(call.actor, job_id, query.cause, from_cursor(query.cursor), query.limit + 1)
-    page, cursor = paged(found, query.limit, lambda letter: to_cursor(letter.id))
+    found = await call.services.dead_letters.find(call.actor, job_id, query.cause, from_cursor(query.cursor, call.listing), query.limit + 1)
+    page, cursor = paged(found, query.limit, lambda letter: to_cursor(letter.id, call.listing))
     views = [
         DeadLetterView(
             execution_id=execution_text(letter.id),

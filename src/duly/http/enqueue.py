@@ -11,6 +11,7 @@ from duly.domain.ids import JobId, execution_text, job_text
 from duly.domain.instants import SECOND, Instant
 from duly.domain.lifecycle import Trigger
 from duly.http.limits import LARGEST_BATCH
+from duly.http.problems import SECRET_PROBLEMS
 from duly.http.routing import Call, Reply, route
 from duly.usecases.executions import Wanted
 from duly.wire.executions import EnqueueBatchShape, EnqueuedView, EnqueueShape, RunShape, StateName
@@ -18,7 +19,7 @@ from duly.wire.shapes import Page, json_text, moment, shown
 
 # What a tenant's quotas refuse.
 QUOTAS = ("DULY-E402", "DULY-E403", "DULY-E404")
-PROBLEMS = ("DULY-E105", "DULY-E117", "DULY-E204", "DULY-E207", "DULY-E210", *QUOTAS)
+PROBLEMS = ("DULY-E105", "DULY-E117", "DULY-E204", "DULY-E207", "DULY-E210", *QUOTAS, *SECRET_PROBLEMS)
 LOCATION = {"Location": "Where the execution is."}
 
 
@@ -68,7 +69,7 @@ async def enqueue_executions(call: Call, job_id: JobId, body: EnqueueBatchShape)
     role=Role.OPERATOR,
     status=201,
     answer=EnqueuedView,
-    problems=("DULY-E117", "DULY-E204", "DULY-E207", "DULY-E210", *QUOTAS),
+    problems=("DULY-E117", "DULY-E204", "DULY-E207", "DULY-E210", *QUOTAS, *SECRET_PROBLEMS),
     body_optional=True,
     idempotent=True,
     response_headers=LOCATION,

@@ -1,23 +1,43 @@
-"""ETags of definitions: the version of a job or a calendar, and the version that If-Match names."""
+"""ETags of definitions: the version of a job or a calendar, and the version that If-Match names.
+
+What a read answers has more in it than the definition (the next fires, the latest executions), so its ETag goes on with a hash of
+all that was answered: `"v3-9f86d081884c7d65"`. If-None-Match compares it as a whole; If-Match reads the version alone, so that
+whoever has read a job may change it although it has fired meanwhile.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
+import msgspec
+
 from duly.domain.errors import Conflict, Invalid
-from duly.http.routing import Call
+from duly.http.routing import Call, Reply
 
 _ETAG = re.compile(rb'(?:W/)?"[!#-~]{1,64}"')
-_OUR_ETAG = re.compile(rb'"v([1-9][0-9]{0,8})"')
+_OUR_ETAG = re.compile(rb'"v([1-9][0-9]{0,8})(?:-[0-9a-f]{16})?"')
+_ETAGS = re.compile(rb'(?:W/)?"[!#-~]{0,64}"(?:[ \t]*,[ \t]*(?:W/)?"[!#-~]{0,64}"){0,31}')
+NOT_MODIFIED = 304
 
 IF_MATCH: Mapping[str, Mapping[str, Any]] = {
     "If-Match": {
         "description": "Change it only if it still has this ETag.",
-        "schema": {"type": "string", "pattern": '^([*]|"v[1-9][0-9]{0,8}")$', "examples": ['"v3"']},
+        "schema": {"type": "string", "pattern": '^([*]|"v[1-9][0-9]{0,8}(-[0-9a-f]{16})?")$', "examples": ['"v3"']},
     }
 }
+
+IF_NONE_MATCH: Mapping[str, Mapping[str, Any]] = {
+    "If-None-Match": {
+        "description": "Answer 304, without a body, if it still has one of these ETags.",
+        "schema": {"type": "string", "pattern": '^([*]|"[!#-~]{0,64}")$', "examples": ['"v3-9f86d081884c7d65"']},
+    }
+}
+UNCHANGED: Mapping[int, str] = {NOT_MODIFIED: "It still has the ETag that If-None-Match names."}
+
+_encoder = msgspec.json.Encoder()
 
 
 def etag(version: int) -> tuple[bytes, bytes]:
@@ -36,3 +56,17 @@ def expected_version(call: Call) -> int | None:
         # Well formed, and never handed out: whatever it was read from, it is not this as it stands.
         raise Conflict("DULY-E209", "It does not have this ETag.", field="If-Match")
     raise Invalid("DULY-E106", "must be one ETag in double quotes, or *.", field="If-Match", hint='For example If-Match: "v3".')
+
+
+def tagged(call: Call, view: object, version: int) -> Reply:
+    """The answer to a read, with its ETag; or that it is unchanged, when If-None-Match names that ETag."""
+    wanted = call.headers.get(b"if-none-match")
+    if wanted is not None and wanted != b"*" and not _ETAGS.fullmatch(wanted):
+        hint = 'For example If-None-Match: "v3-9f86d081884c7d65".'
+        raise Invalid("DULY-E106", "must be ETags in double quotes, or *.", field="If-None-Match", hint=hint)
+    body = _encoder.encode(view)
+    tag = b'"v%d-%b"' % (version, sha256(body).hexdigest()[:16].encode())
+    headers = [(b"etag", tag)]
+    if wanted is not None and (wanted == b"*" or tag in {one.strip().removeprefix(b"W/") for one in wanted.split(b",")}):
+        return Reply(None, status=NOT_MODIFIED, headers=headers)
+    return Reply(msgspec.Raw(body), headers=headers)

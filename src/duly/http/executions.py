@@ -3,44 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from enum import StrEnum
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
 from duly.domain.access import Role
-from duly.domain.ids import ExecutionId, JobId, parse_job_id
-from duly.domain.lifecycle import State, is_final
+from duly.domain.ids import ExecutionId, JobId, parse_batch_id, parse_job_id, parse_worker_id
+from duly.domain.lifecycle import Outcome, State, Trigger, is_final
 from duly.http import enqueue
 from duly.http.cursors import Cursor, Limit, LogCursor, from_cursor, from_log_cursor, paged, to_cursor
 from duly.http.enqueue import QUOTAS
+from duly.http.filters import FilterText, PayloadQuery, WorkerIdText
+from duly.http.problems import SECRET_PROBLEMS
 from duly.http.routing import Call, Reply, Stream, route
-from duly.ports.store import ExecutionFilter
+from duly.ports.search import ExecutionSearch
+from duly.usecases.search import payload_matches
+from duly.wire.bulk import BatchIdText, JobIdText
 from duly.wire.executions import (
     AttemptView,
     EnqueuedView,
     ExecutionView,
     LogLineView,
+    OutcomeName,
     ReplayShape,
     StateName,
     attempt_view,
     execution_view,
     log_view,
 )
-from duly.wire.shapes import NothingShape, Page, json_text, pattern
+from duly.wire.shapes import Moment, NothingShape, Page, json_text, moment
 
 TAIL_EVERY = 0.5
 # A comment that often keeps proxies from cutting a quiet stream.
 BREATHE_EVERY = 30
 TAIL_LINES = 500
 
+BAD_FILTER = ("DULY-E105", "DULY-E111", "DULY-E112", "DULY-E119", "DULY-E120")
+
 _encoder = msgspec.json.Encoder()
 
 
+class TriggerName(StrEnum):
+    """What made an execution, as it is shown."""
+
+    SCHEDULE = "schedule"
+    ENQUEUE = "enqueue"
+    MANUAL = "manual"
+    BACKFILL = "backfill"
+    REPLAY = "replay"
+
+
 class ExecutionQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Which executions of a job to list."""
+    """Which executions of a job to list: those for which all that is given holds."""
 
     state: StateName | None = None
+    trigger: TriggerName | None = None
+    pool: FilterText | None = None
+    handler: FilterText | None = None
+    since: Annotated[Moment, Meta(description="scheduledAt is this time or later.")] | None = None
+    until: Annotated[Moment, Meta(description="scheduledAt is before this time.")] | None = None
+    last_outcome: OutcomeName | None = None
+    batch_id: BatchIdText | None = None
+    worker_id: WorkerIdText | None = None
+    payload: PayloadQuery = {}
     limit: Limit = 50
     cursor: Cursor | None = None
 
@@ -48,7 +75,8 @@ class ExecutionQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only
 class AnyExecutionQuery(ExecutionQuery, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """Which executions to list."""
 
-    job_id: Annotated[str, Meta(extra_json_schema=pattern("^job_[0-9a-f]{32}$"))] | None = None
+    job_id: JobIdText | None = None
+    job_name: FilterText | None = None
 
 
 class LogQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -59,15 +87,15 @@ class LogQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=True)
     cursor: LogCursor | None = None
 
 
-@route("GET", "/v1/executions", role=Role.VIEWER, answer=Page[ExecutionView], problems=("DULY-E111", "DULY-E112"))
+@route("GET", "/v1/executions", role=Role.VIEWER, answer=Page[ExecutionView], problems=BAD_FILTER)
 async def list_executions(call: Call, query: AnyExecutionQuery) -> Reply:
-    """List executions, newest first"""
-    return await _list(call, query, None if query.job_id is None else parse_job_id(query.job_id))
+    """List executions, newest first; a page may have fewer than `limit`, even none, and still a next one"""
+    return await _list(call, query, None if query.job_id is None else parse_job_id(query.job_id), query.job_name)
 
 
-@route("GET", "/v1/jobs/{jobId}/executions", role=Role.VIEWER, answer=Page[ExecutionView], problems=("DULY-E112", "DULY-E204"))
+@route("GET", "/v1/jobs/{jobId}/executions", role=Role.VIEWER, answer=Page[ExecutionView], problems=(*BAD_FILTER, "DULY-E204"))
 async def list_job_executions(call: Call, job_id: JobId, query: ExecutionQuery) -> Reply:
-    """List the executions of a job, newest first"""
+    """List the executions of a job, newest first; a page may have fewer than `limit`, even none, and still a next one"""
     await call.services.jobs.show(call.actor, job_id)
     return await _list(call, query, job_id)
 
@@ -128,7 +156,7 @@ async def cancel_execution(call: Call, execution_id: ExecutionId, body: NothingS
     role=Role.OPERATOR,
     status=201,
     answer=EnqueuedView,
-    problems=("DULY-E204", "DULY-E205", "DULY-E207", "DULY-E210", "DULY-E212", *QUOTAS),
+    problems=("DULY-E204", "DULY-E205", "DULY-E207", "DULY-E210", "DULY-E212", *QUOTAS, *SECRET_PROBLEMS),
     body_optional=True,
     idempotent=True,
     response_headers=enqueue.LOCATION,
@@ -140,17 +168,24 @@ async def replay_execution(call: Call, execution_id: ExecutionId, body: ReplaySh
     return await enqueue.enqueued(call, new)
 
 
-async def _list(call: Call, query: ExecutionQuery, job_id: JobId | None) -> Reply:
-    found = await call.services.executions.find(
-        ExecutionFilter(
-            tenant=call.actor.tenant,
-            job_id=job_id,
-            state=None if query.state is None else State[query.state.name],
-            before=from_cursor(query.cursor),
-            limit=query.limit + 1,
-        )
+async def _list(call: Call, query: ExecutionQuery, job_id: JobId | None, job_name: str | None = None) -> Reply:
+    wanted = ExecutionSearch(
+        tenant=call.actor.tenant,
+        job_id=job_id,
+        job_name=job_name,
+        state=None if query.state is None else State[query.state.name],
+        trigger=None if query.trigger is None else Trigger[query.trigger.name],
+        pool=query.pool,
+        handler=query.handler,
+        since=moment(query.since, "since"),
+        until=moment(query.until, "until"),
+        last_outcome=None if query.last_outcome is None else Outcome[query.last_outcome.name],
+        batch=None if query.batch_id is None else parse_batch_id(query.batch_id),
+        worker=None if query.worker_id is None else parse_worker_id(query.worker_id),
+        payload=payload_matches(query.payload),
     )
-    page, cursor = paged(found, query.limit, lambda execution: to_cursor(execution.id))
+    page, reached = await call.services.search.find(wanted, from_cursor(query.cursor, call.listing), query.limit)
+    cursor = None if reached is None else to_cursor(reached, call.listing)
     return Reply(Page(items=[execution_view(execution) for execution in page], next_cursor=cursor))
 
 
@@ -159,7 +194,7 @@ async def _tail(call: Call, execution_id: ExecutionId, attempt: int | None, afte
     executions = call.services.executions
     was_final = False
     quiet = 0
-    while await call.services.access.recognise(call.key) is not None:
+    while await call.is_still_known():
         lines = await executions.logs(call.actor, execution_id, attempt, after, TAIL_LINES)
         for sequence, number, line in lines:
             after = sequence

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from duly.domain.access import Role
 from duly.http.routing import Call, Reply, route
-from duly.wire.fleet import PoolView, StatsView, WorkerView
+from duly.usecases.inspect import Pool
+from duly.wire.fleet import LastHourView, PoolView, StatsView, WorkerView
 from duly.wire.shapes import Page, shown
 
 
@@ -36,18 +37,7 @@ async def list_workers(call: Call) -> Reply:
 @route("GET", "/v1/pools", role=Role.VIEWER, answer=Page[PoolView])
 async def list_pools(call: Call) -> Reply:
     """Pools that have a live worker or ready work"""
-    views = [
-        PoolView(
-            pool=pool.name,
-            workers=pool.workers,
-            slots=pool.slots,
-            pending=pool.pending,
-            running=pool.running,
-            oldest_pending_at=shown(pool.oldest_rank),
-        )
-        for pool in await call.services.fleet.pools(call.actor)
-    ]
-    return Reply(Page(items=views))
+    return Reply(Page(items=[_pool_view(pool) for pool in await call.services.fleet.pools(call.actor)]))
 
 
 @route("GET", "/v1/stats", role=Role.VIEWER, answer=StatsView)
@@ -59,8 +49,26 @@ async def show_stats(call: Call) -> Reply:
             jobs={state.name: count for state, count in counts.jobs.items()},
             executions={state.name: count for state, count in counts.executions.items()},
             workers=counts.workers,
+            pools=[_pool_view(pool) for pool in counts.pools],
+            last_hour=LastHourView(
+                since=shown(counts.lately.since) or "",
+                executions=counts.lately.executions,
+                fires=counts.lately.fires,
+                ended={state.name: count for state, count in sorted(counts.lately.ended.items())},
+            ),
             version=call.services.version,
         )
+    )
+
+
+def _pool_view(pool: Pool) -> PoolView:
+    return PoolView(
+        pool=pool.name,
+        workers=pool.workers,
+        slots=pool.slots,
+        pending=pool.pending,
+        running=pool.running,
+        oldest_pending_at=shown(pool.oldest_rank),
     )
 
 

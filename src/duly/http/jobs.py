@@ -8,20 +8,20 @@ from msgspec import Meta, Struct
 
 from duly.domain.access import Role
 from duly.domain.ids import JobId, job_text
-from duly.domain.job import Job
+from duly.domain.job import Job, JobType
 from duly.domain.lifecycle import JobState
 from duly.http.cursors import Cursor, Limit, from_cursor, paged, to_cursor
-from duly.http.etags import IF_MATCH, etag, expected_version
+from duly.http.etags import IF_MATCH, IF_NONE_MATCH, UNCHANGED, etag, expected_version, tagged
+from duly.http.filters import FilterText
 from duly.http.limits import LARGEST_BATCH
+from duly.http.problems import SECRET_PROBLEMS
 from duly.http.routing import Call, Reply, route
 from duly.ports.store import ExecutionFilter, JobFilter
 from duly.usecases.jobs import next_fires
 from duly.usecases.preview import words_of
 from duly.wire.executions import execution_view
 from duly.wire.jobs import JobBatchShape, JobDetailView, JobShape, JobStateName, JobView, PauseShape, SkipShape, job_fields, job_view
-from duly.wire.shapes import NO_NUL, NothingShape, Page, moment, shown
-
-FilterText = Annotated[str, Meta(min_length=1, max_length=128, extra_json_schema=NO_NUL)]
+from duly.wire.shapes import Moment, NothingShape, Page, moment, shown
 
 SCHEDULE_PROBLEMS = ("DULY-E101", "DULY-E102", "DULY-E103", "DULY-E104", "DULY-E105", "DULY-E114", "DULY-E134", "DULY-E209", "DULY-E251")
 QUOTAS = ("DULY-E401", "DULY-E404")
@@ -50,6 +50,9 @@ class JobQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=True)
     search: FilterText | None = None
     pool: FilterText | None = None
     handler: FilterText | None = None
+    type: JobType | None = None
+    next_fire_after: Annotated[Moment, Meta(description="nextFireAt is this time or later.")] | None = None
+    next_fire_before: Annotated[Moment, Meta(description="nextFireAt is before this time.")] | None = None
     limit: Limit = 50
     cursor: Cursor | None = None
 
@@ -60,7 +63,7 @@ class JobQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=True)
     role=Role.ADMIN,
     status=201,
     answer=JobView,
-    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, "DULY-E207", "DULY-E208"),
+    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, *SECRET_PROBLEMS, "DULY-E207", "DULY-E208"),
     idempotent=True,
     response_headers={"Location": "Where the job is.", "ETag": "The job's version, for If-Match."},
     examples=JOB_EXAMPLES,
@@ -77,7 +80,7 @@ async def create_job(call: Call, body: JobShape) -> Reply:
     role=Role.ADMIN,
     status=201,
     answer=Page[JobView],
-    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, "DULY-E207", "DULY-E208"),
+    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, *SECRET_PROBLEMS, "DULY-E207", "DULY-E208"),
     limit=LARGEST_BATCH,
     idempotent=True,
     examples={
@@ -90,7 +93,7 @@ async def create_jobs(call: Call, body: JobBatchShape) -> Reply:
     return Reply(Page(items=[_view(call, job) for job in created]))
 
 
-@route("GET", "/v1/jobs", role=Role.VIEWER, answer=Page[JobView], problems=("DULY-E112",))
+@route("GET", "/v1/jobs", role=Role.VIEWER, answer=Page[JobView], problems=("DULY-E105", "DULY-E112", "DULY-E120"))
 async def list_jobs(call: Call, query: JobQuery) -> Reply:
     """List jobs, newest first"""
     found = await call.services.jobs.find(
@@ -101,11 +104,14 @@ async def list_jobs(call: Call, query: JobQuery) -> Reply:
             search=query.search,
             handler=query.handler,
             pool=query.pool,
-            before=from_cursor(query.cursor),
+            type=query.type,
+            next_fire_after=moment(query.next_fire_after, "nextFireAfter"),
+            next_fire_before=moment(query.next_fire_before, "nextFireBefore"),
+            before=from_cursor(query.cursor, call.listing),
             limit=query.limit + 1,
         )
     )
-    page, cursor = paged(found, query.limit, lambda job: to_cursor(job.id))
+    page, cursor = paged(found, query.limit, lambda job: to_cursor(job.id, call.listing))
     return Reply(Page(items=[_view(call, job) for job in page], next_cursor=cursor))
 
 
@@ -114,8 +120,10 @@ async def list_jobs(call: Call, query: JobQuery) -> Reply:
     "/v1/jobs/{jobId}",
     role=Role.VIEWER,
     answer=JobDetailView,
+    also=UNCHANGED,
     problems=("DULY-E204",),
-    response_headers={"ETag": "The job's version, for If-Match."},
+    request_headers=IF_NONE_MATCH,
+    response_headers={"ETag": "What was answered, for If-None-Match and If-Match."},
 )
 async def show_job(call: Call, job_id: JobId) -> Reply:
     """Show a job with its next fires and latest executions"""
@@ -127,7 +135,7 @@ async def show_job(call: Call, job_id: JobId) -> Reply:
         next_fires=[shown(at) or "" for at in next_fires(job, SHOWN_FIRES)],
         latest_executions=[execution_view(execution) for execution in latest],
     )
-    return Reply(view, headers=[etag(job.version.version)])
+    return tagged(call, view, job.version.version)
 
 
 @route(
@@ -135,7 +143,7 @@ async def show_job(call: Call, job_id: JobId) -> Reply:
     "/v1/jobs/{jobId}",
     role=Role.ADMIN,
     answer=JobView,
-    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, "DULY-E204", "DULY-E208", "DULY-E210"),
+    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, *SECRET_PROBLEMS, "DULY-E204", "DULY-E208", "DULY-E210"),
     request_headers=IF_MATCH,
     response_headers={"ETag": "The job's new version, for If-Match."},
     examples=JOB_EXAMPLES,
@@ -146,10 +154,17 @@ async def change_job(call: Call, job_id: JobId, body: JobShape) -> Reply:
     return Reply(_view(call, job), headers=[etag(job.version.version)])
 
 
-@route("DELETE", "/v1/jobs/{jobId}", role=Role.ADMIN, answer=JobView, problems=("DULY-E204",))
+@route(
+    "DELETE",
+    "/v1/jobs/{jobId}",
+    role=Role.ADMIN,
+    answer=JobView,
+    problems=("DULY-E204", "DULY-E209"),
+    request_headers=IF_MATCH,
+)
 async def cancel_job(call: Call, job_id: JobId) -> Reply:
     """Cancel a job and its future fires; its history stays, and what runs goes on"""
-    return Reply(_view(call, await call.services.jobs.cancel(call.actor, job_id)))
+    return Reply(_view(call, await call.services.jobs.cancel(call.actor, job_id, expected_version(call))))
 
 
 @route(
@@ -157,19 +172,29 @@ async def cancel_job(call: Call, job_id: JobId) -> Reply:
     "/v1/jobs/{jobId}/pause",
     role=Role.OPERATOR,
     answer=JobView,
-    problems=("DULY-E105", "DULY-E204", "DULY-E210"),
+    problems=("DULY-E105", "DULY-E204", "DULY-E209", "DULY-E210"),
     body_optional=True,
+    request_headers=IF_MATCH,
     examples={"forGood": {"reason": "the disks are full"}, "untilMonday": {"until": "2026-12-28T07:00:00Z"}},
 )
 async def pause_job(call: Call, job_id: JobId, body: PauseShape) -> Reply:
     """Pause a job: no fire until it is resumed, or until a time"""
-    return Reply(_view(call, await call.services.jobs.pause(call.actor, job_id, body.reason, moment(body.until, "until"))))
+    until = moment(body.until, "until")
+    return Reply(_view(call, await call.services.jobs.pause(call.actor, job_id, body.reason, until, expected_version(call))))
 
 
-@route("POST", "/v1/jobs/{jobId}/resume", role=Role.OPERATOR, answer=JobView, problems=("DULY-E204", "DULY-E210"), body_optional=True)
+@route(
+    "POST",
+    "/v1/jobs/{jobId}/resume",
+    role=Role.OPERATOR,
+    answer=JobView,
+    problems=("DULY-E204", "DULY-E209", "DULY-E210"),
+    body_optional=True,
+    request_headers=IF_MATCH,
+)
 async def resume_job(call: Call, job_id: JobId, body: NothingShape) -> Reply:
     """Resume a paused job: it fires again from now on"""
-    return Reply(_view(call, await call.services.jobs.resume(call.actor, job_id)))
+    return Reply(_view(call, await call.services.jobs.resume(call.actor, job_id, expected_version(call))))
 
 
 @route(

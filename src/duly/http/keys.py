@@ -1,22 +1,29 @@
-"""API keys: make, list, revoke."""
+"""API keys: make, list, rotate, revoke."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from duly.domain.access import Role
-from duly.domain.instants import SECOND
+from duly.domain.instants import SECOND, Micros
+from duly.domain.keys import KeyRow
 from duly.http.routing import Call, Reply, route
-from duly.ports.keys import KeyRow
-from duly.wire.keys import KeyShape, KeyView, NewKeyView, RoleName
+from duly.wire.keys import KeyShape, KeyView, NewKeyView, RoleName, RotatedKeyView, RotateShape
 from duly.wire.shapes import Page, shown
 
 
-@route("POST", "/v1/keys", role=Role.ADMIN, status=201, answer=NewKeyView, examples={"worker": {"role": "WORKER", "name": "gpu-fleet"}})
+@route(
+    "POST",
+    "/v1/keys",
+    role=Role.ADMIN,
+    status=201,
+    answer=NewKeyView,
+    problems=("DULY-E114",),
+    examples={"worker": {"role": "WORKER", "name": "gpu-fleet", "pools": ["etl", "mail"]}},
+)
 async def create_key(call: Call, body: KeyShape) -> Reply:
     """Make a key in the tenant of this one; its secret is shown this once"""
-    lasts = None if body.expires_in_sec is None else round(body.expires_in_sec * SECOND)
-    row, secret = await call.services.keyring.create(call.actor, Role[body.role.name], body.name, lasts)
+    row, secret = await call.services.keyring.create(call.actor, *asked_for(body))
     return Reply(new_key_view(row, secret))
 
 
@@ -26,10 +33,32 @@ async def list_keys(call: Call) -> Reply:
     return Reply(Page(items=[KeyView(**_fields(row)) for row in await call.services.keyring.all(call.actor)]))
 
 
-@route("DELETE", "/v1/keys/{keyId}", role=Role.ADMIN, answer=KeyView, problems=("DULY-E225",))
+@route(
+    "POST",
+    "/v1/keys/{keyId}/rotate",
+    role=Role.ADMIN,
+    status=201,
+    answer=RotatedKeyView,
+    problems=("DULY-E225", "DULY-E306", "DULY-E307"),
+    body_optional=True,
+    examples={"a day": {"overlapSec": 86400}},
+)
+async def rotate_key(call: Call, key_id: str, body: RotateShape) -> Reply:
+    """Make a key of the same role, name and pools; the old one ends after the overlap"""
+    overlap = round(body.overlap_sec * SECOND)
+    old, new, secret = await call.services.keyring.rotate(call.actor, key_id, overlap, _micros(body.expires_in_sec))
+    return Reply(RotatedKeyView(**_fields(new), secret=secret, replaced=KeyView(**_fields(old))))
+
+
+@route("DELETE", "/v1/keys/{keyId}", role=Role.ADMIN, answer=KeyView, problems=("DULY-E225", "DULY-E306"))
 async def revoke_key(call: Call, key_id: str) -> Reply:
     """Revoke a key: within seconds it opens nothing, on any server"""
     return Reply(KeyView(**_fields(await call.services.keyring.revoke(call.actor, key_id))))
+
+
+def asked_for(body: KeyShape) -> tuple[Role, str, Micros | None, tuple[str, ...] | None]:
+    """Role, name, length of life and pools of the key that somebody wants."""
+    return Role[body.role.name], body.name, _micros(body.expires_in_sec), None if body.pools is None else tuple(sorted(set(body.pools)))
 
 
 def new_key_view(row: KeyRow, secret: str) -> NewKeyView:
@@ -46,7 +75,16 @@ def _fields(row: KeyRow) -> dict[str, Any]:
         "created_at": shown(row.created_at),
         "expires_at": shown(row.expires_at),
         "revoked_at": shown(row.revoked_at),
+        "prefix": row.prefix,
+        "pools": None if row.pools is None else list(row.pools),
+        "last_used_at": shown(row.last_used_at),
+        "replaces": row.replaces,
+        "replaced_by": row.replaced_by,
     }
 
 
-ROUTES = [create_key, list_keys, revoke_key]
+def _micros(seconds: float | None) -> Micros | None:
+    return None if seconds is None else round(seconds * SECOND)
+
+
+ROUTES = [create_key, list_keys, rotate_key, revoke_key]

@@ -23,7 +23,8 @@ _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _ALL_ELSE = bytes(set(range(256)) - set(b'[]{}"'))
 _PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-_JSON = re.compile(rb'application/json(?:[ \t]*;[ \t]*charset="?utf-8"?)?[ \t]*', re.IGNORECASE)
+JSON = re.compile(rb'application/json(?:[ \t]*;[ \t]*charset="?utf-8"?)?[ \t]*', re.IGNORECASE)
+FORM = re.compile(rb'application/x-www-form-urlencoded(?:[ \t]*;[ \t]*charset="?utf-8"?)?[ \t]*', re.IGNORECASE)
 _LENGTH = re.compile(rb"[0-9]{1,19}")
 
 
@@ -37,7 +38,7 @@ async def hung_up(receive: Receive) -> None:
         pass
 
 
-async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:
+async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int, kind: re.Pattern[bytes] = JSON) -> bytes:
     """The whole body, refused as soon as it is known to be too large or of the wrong type. Empty when there is none."""
     declared = headers.get(b"content-length")
     if declared is not None and _LENGTH.fullmatch(declared) and int(declared) > limit:
@@ -53,7 +54,7 @@ async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -
         chunk: bytes = message.get("body", b"")
         if chunk:
             if not chunks:
-                _check_type(headers)
+                _check_type(headers, kind)
             size += len(chunk)
             if size > limit:
                 raise _too_large(limit)
@@ -100,13 +101,14 @@ def _check_escapes(body: bytes) -> None:
         raise _unstorable("half of a surrogate pair")
 
 
-def _check_type(headers: dict[bytes, bytes]) -> None:
+def _check_type(headers: dict[bytes, bytes], kind: re.Pattern[bytes]) -> None:
     encoding = headers.get(b"content-encoding")
     if encoding is not None and encoding.strip().lower() not in (b"identity", b""):
         raise Invalid("DULY-E115", "Compressed bodies are not taken.", field="Content-Encoding", hint="Leave Content-Encoding out.")
     declared = headers.get(b"content-type", b"")
-    if declared != b"application/json" and not _JSON.fullmatch(declared):
-        raise Invalid("DULY-E115", "The body must be JSON.", field="Content-Type", hint="Send Content-Type: application/json.")
+    if not kind.fullmatch(declared):
+        what, name = ("JSON", "application/json") if kind is JSON else ("a form", "application/x-www-form-urlencoded")
+        raise Invalid("DULY-E115", f"The body must be {what}.", field="Content-Type", hint=f"Send Content-Type: {name}.")
 
 
 def _too_large(limit: int) -> DulyError:

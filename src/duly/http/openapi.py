@@ -10,8 +10,10 @@ import msgspec
 from duly.domain.access import Role
 from duly.domain.codes import CODES
 from duly.http import attribution
+from duly.http.auth import SESSION_COOKIE
 from duly.http.problems import MEDIA_TYPE
 from duly.http.routing import Call, Reply, Route, route
+from duly.http.samples import least_of, sample_of, sample_problem
 from duly.http.services import installed_version
 from duly.wire.problems import Problem
 
@@ -19,8 +21,12 @@ Schema = dict[str, Any]
 
 REF = "#/components/schemas/{name}"
 JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
 
-_NEEDS_KEY = ("DULY-E301", "DULY-E302", "DULY-E501")
+_NEEDS_KEY = ("DULY-E301", "DULY-E302", "DULY-E303", "DULY-E308", "DULY-E311", "DULY-E412", "DULY-E501")
+# What a browser meets that would change something.
+_CHANGES = ("DULY-E309", "DULY-E310")
+_TAKES_FORM = ("DULY-E106", "DULY-E109", "DULY-E110", "DULY-E115")
 _TAKES_BODY = ("DULY-E106", "DULY-E107", "DULY-E108", "DULY-E109", "DULY-E110", "DULY-E115")
 
 _PATH_IDS: Mapping[str, Schema] = {
@@ -44,6 +50,19 @@ _IDEMPOTENCY_KEY = {
     "required": False,
     "description": "The same key with the same request gives the same answer for 24 hours.",
     "schema": {"type": "string", "pattern": "^[!-~]{1,200}$"},
+}
+_EVENTS = 'id: 1767614400000000\nevent: execution\ndata: {"executionId":"run_0198c2d5b7f87a1c8d2e3f4a5b6c7d8e","state":"RUNNING"}\n\n'
+_RATE_LIMIT: Mapping[str, Schema] = {
+    "RateLimit-Policy": {
+        "required": False,
+        "description": "What the key may ask for: q requests in w seconds. Not there when requests are not limited.",
+        "schema": {"type": "string", "examples": ['"key";q=10000;w=2']},
+    },
+    "RateLimit": {
+        "required": False,
+        "description": "What is left of it: r requests; all of it again in t seconds.",
+        "schema": {"type": "string", "examples": ['"key";r=9997;t=1']},
+    },
 }
 
 # Any JSON whose strings can be stored. Its depth is bounded too, which a schema cannot say.
@@ -90,6 +109,7 @@ _TOGETHER: Mapping[str, Schema] = {
     "EnqueueShape": {"not": _given("runAt", "delaySec")},
     "JobShape": {"anyOf": [*_TIMED, _timing("ON_DEMAND", None)]},
     "PreviewShape": {"anyOf": _TIMED},
+    "KeyShape": {"anyOf": [{"properties": {"role": {"const": "WORKER"}}}, {"properties": {"pools": {"type": "null"}}}]},
 }
 
 
@@ -112,6 +132,10 @@ def openapi(routes: Sequence[Route], version: str | None = None) -> dict[str, An
     types = list(dict.fromkeys([Problem, *(kind for declared in routes for kind in (declared.answer, declared.body) if kind is not None)]))
     shown, components = msgspec.json.schema_components(types, ref_template=REF)
     schemas = dict(zip(types, shown, strict=True))
+    for query in {declared.query for declared in routes if declared.query is not None}:
+        # A query is spelled out parameter by parameter; what its parameters refer to stands here.
+        _, defined = msgspec.json.schema_components([query], ref_template=REF)
+        components |= {name: schema for name, schema in defined.items() if name != query.__name__}
     paths: dict[str, dict[str, Any]] = {}
     for declared in routes:
         paths.setdefault(declared.path, {})[declared.method.lower()] = _operation(declared, schemas)
@@ -124,12 +148,20 @@ def openapi(routes: Sequence[Route], version: str | None = None) -> dict[str, An
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "security": [{"key": []}],
+        "security": [{"key": []}, {"session": []}],
         "tags": [{"name": name} for name in sorted({_tag(declared) for declared in routes})],
         "paths": paths,
         "components": {
             "schemas": _refined(components),
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "An API key, such as duly_…"}},
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer", "description": "An API key, such as duly_…"},
+                "session": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": SESSION_COOKIE,
+                    "description": "A browser's session. Anything but a GET also needs X-CSRF-Token and comes from our own pages.",
+                },
+            },
         },
     }
 
@@ -140,13 +172,16 @@ def statuses(declared: Route) -> dict[int, list[str]]:
     if declared.role is not None:
         codes.update(_NEEDS_KEY)
         codes.add("DULY-E106")  # unknown query parameters
-        codes.add("DULY-E303")
+        if declared.method != "GET":
+            codes.update(_CHANGES)
+        if declared.role is not Role.WORKER:
+            codes.add("DULY-E411")
     if declared.path_id is not None:
         codes.add("DULY-E114" if "{name}" in declared.path or "{tenant}" in declared.path else "DULY-E111")
     if declared.query is not None:
         codes.add("DULY-E110")
     if declared.body is not None:
-        codes.update(_TAKES_BODY)
+        codes.update(_TAKES_FORM if declared.form else _TAKES_BODY)
     if declared.idempotent:
         codes.add("DULY-E116")
     if _is_recorded(declared):
@@ -171,13 +206,15 @@ def _operation(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]
         operation["description"] = f"Needs a key of the role {_ROLES[declared.role]}."
     if declared.body is not None:
         content: dict[str, Any] = {"schema": schemas[declared.body]}
-        if declared.examples:
-            content["examples"] = {name: {"value": value} for name, value in declared.examples.items()}
-        operation["requestBody"] = {"required": not declared.body_optional, "content": {JSON: content}}
+        examples = declared.examples or {"least": least_of(declared.body)}
+        content["examples"] = {name: {"value": value} for name, value in examples.items()}
+        operation["requestBody"] = {"required": not declared.body_optional, "content": {FORM if declared.form else JSON: content}}
     return operation
 
 
 def _tag(declared: Route) -> str:
+    if declared.path in ("/login", "/logout", "/v1/session"):
+        return "sessions"
     if declared.role is None:
         return "health"
     return declared.path.split("/")[2].partition(":")[0].partition(".")[0]
@@ -194,7 +231,8 @@ def _parameters(declared: Route) -> list[dict[str, Any]]:
         for name, schema in defined[declared.query.__name__]["properties"].items():
             given = _not_null(schema)
             described = {"description": given.pop("description")} if "description" in given else {}
-            found.append({"name": name, "in": "query", "required": False, **described, "schema": given})
+            style = {"style": "deepObject", "explode": True} if given.get("type") == "object" else {}
+            found.append({"name": name, "in": "query", "required": False, **described, **style, "schema": given})
     if declared.idempotent:
         found.append(_IDEMPOTENCY_KEY)
     headers = {**declared.request_headers, **(attribution.HEADERS if _is_recorded(declared) else {})}
@@ -217,17 +255,25 @@ def _not_null(schema: Schema) -> Schema:
 
 
 def _responses(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]:
-    answer = schemas[declared.answer]
-    content: dict[str, Any] = {JSON: {"schema": answer}}
+    answer = schemas.get(declared.answer, {})
+    content: dict[str, Any] = {}
+    if declared.answer not in (None, dict[str, Any]):
+        content[JSON] = {"schema": answer, "example": sample_of(declared.answer)}
+    elif declared.answer is not None:
+        content[JSON] = {"schema": answer}
+    if declared.html:
+        content["text/html"] = {"schema": {"type": "string"}}
     if declared.streams:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
+        content["text/event-stream"] = {"schema": {"type": "string"}, "example": _EVENTS}
     headers = {
         name: {"description": text, "required": True, "schema": {"type": "string"}} for name, text in declared.response_headers.items()
     }
-    success = {"description": declared.handle.__doc__ or "", "content": content}
+    if declared.role not in (None, Role.WORKER):
+        headers |= _RATE_LIMIT
+    success: dict[str, Any] = {"description": declared.handle.__doc__ or "", **({"content": content} if content else {})}
     responses: dict[str, Any] = {str(declared.status): {**success, "headers": headers} if headers else success}
     for status, text in declared.also.items():
-        responses[str(status)] = {"description": text} if status == 204 else {"description": text, "content": {JSON: {"schema": answer}}}
+        responses[str(status)] = {"description": text} if status in (204, 304) else {"description": text, "content": content}
     for status, codes in statuses(declared).items():
         responses[str(status)] = _problem_response(status, codes, schemas[Problem])
     return responses
@@ -236,7 +282,7 @@ def _responses(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]
 def _problem_response(status: int, codes: Sequence[str], schema: Schema) -> dict[str, Any]:
     response: dict[str, Any] = {
         "description": "; ".join(f"{code}: {CODES[code].title}" for code in codes),
-        "content": {MEDIA_TYPE.decode(): {"schema": schema}},
+        "content": {MEDIA_TYPE.decode(): {"schema": schema, "example": sample_problem(codes[0])}},
     }
     if status == 401:
         response["headers"] = {"WWW-Authenticate": {"required": True, "schema": {"type": "string"}}}

@@ -14,6 +14,8 @@ from duly.wire.problems import Problem
 
 MEDIA_TYPE = b"application/problem+json"
 FAULT = "DULY-E599"
+# What a payload with secrets in it may be refused for.
+SECRET_PROBLEMS = ("DULY-E141", "DULY-E142", "DULY-E143")
 # The identifier of a problem type need not be fetched; it only has to stay the same.
 TYPE_PREFIX = "urn:duly:problem:"
 

@@ -29,13 +29,15 @@ from duly.domain.errors import Forbidden, Invalid, NotFound
 from duly.domain.ids import parse_batch_id, parse_execution_id, parse_job_id, parse_key_id, parse_worker_id
 from duly.domain.instants import HOUR
 from duly.domain.tenants import parse_tenant_name
-from duly.http.limits import check_text, read_body
+from duly.http.auth import Caller, is_secure
+from duly.http.limits import FORM, JSON, check_text, read_body
 from duly.http.problems import refusal
 from duly.http.services import Services
 from duly.ports.store import Idempotency
 from duly.wire.shapes import LARGEST_OBJECT
 
-PUBLIC = frozenset({"/healthz", "/readyz", "/version"})
+# The whole of it: a login must be possible without a key, and nothing else will be added.
+PUBLIC = frozenset({"/healthz", "/readyz", "/version", "/login"})
 KEEP_IDEMPOTENCY_KEYS = 24 * HOUR
 
 _PATH_IDS: dict[str, tuple[str, Callable[[str], object]]] = {
@@ -48,6 +50,9 @@ _PATH_IDS: dict[str, tuple[str, Callable[[str], object]]] = {
     "{tenant}": ("tenant", parse_tenant_name),
 }
 _SEGMENT = re.compile(rb"[A-Za-z0-9_~-][A-Za-z0-9_.~:@!$&'()*+,=-]*")
+# One value of a map: `payload.customer` or, as OpenAPI's deepObject has it, `payload[customer]`.
+_MEMBER = re.compile(r"(?P<of>[A-Za-z]+)(?:\.(?P<dotted>.+)|\[(?P<bracketed>[^\]]+)\])", re.DOTALL)
+_OF_PAGES = frozenset({"limit", "cursor"})
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _IDEMPOTENCY_KEY = re.compile(rb"[!-~]{1,200}")
 
@@ -59,6 +64,8 @@ class Reply:
     content: object
     status: int = 0
     headers: Sequence[tuple[bytes, bytes]] = ()
+    # With a type of its own the content is bytes, sent as they are; JSON otherwise.
+    media: bytes | None = None
 
 
 @dataclass(slots=True)
@@ -78,9 +85,12 @@ class Call:
     closing: asyncio.Event
     sleep: Callable[[float], Awaitable[None]]
     receive: Receive
-    key: str = ""
+    scheme: str = "http"
+    caller: Caller | None = None
     idempotency: Idempotency | None = None
     known_actor: Actor | None = None
+    # What stands for the list that is asked for: its path and filter, whatever the page.
+    listing: str = ""
 
     @property
     def actor(self) -> Actor:
@@ -93,13 +103,25 @@ class Call:
         """Behind whose wall the store is asked. A worker takes from the queues of all whom it serves; its leases say what is its."""
         return None if self.known_actor is None or route.role is Role.WORKER else self.known_actor.tenant
 
+    async def is_still_known(self) -> bool:
+        """Whether whoever asked is still let in: for answers that go on, a revoked key or an ended session ends them."""
+        return self.caller is not None and await self.caller.again() is not None
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether the browser's way to us is https."""
+        return is_secure(self.headers, self.services.gate, self.scheme)
+
 
 Handler = Callable[..., Awaitable[Reply | Stream]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """A declared route. `role` None is public; `problems` are the codes that its own work may raise."""
+    """A declared route. `role` None is public; `problems` are the codes that its own work may raise.
+
+    One that `streams` answers events, on demand; with `answer` None it answers nothing else.
+    """
 
     method: str
     path: str
@@ -118,9 +140,13 @@ class Route:
     response_headers: Mapping[str, str]
     examples: Mapping[str, Any]
     streams: bool
+    form: bool
+    html: bool
     decoder: msgspec.json.Decoder[Any] | None
     path_id: Callable[[str], object] | None
     integers: frozenset[str] = frozenset()
+    maps: frozenset[str] = frozenset()
+    has_pages: bool = False
 
     @property
     def name(self) -> str:
@@ -135,11 +161,13 @@ class Route:
             arguments.append(self.path_id((segment or b"").decode("latin-1")))
         if self.query is not None:
             arguments.append(self.parse_query(query_string))
+            if self.has_pages:
+                call.listing = _listing(path, query_string)
         elif query_string and self.role is not None:
             raise Invalid("DULY-E106", "This route takes no query parameters.", field=_first_name(query_string))
         if self.body is not None:
-            body = await read_body(call.receive, call.headers, self.limit)
-            arguments.append(self.decode(body))
+            body = await read_body(call.receive, call.headers, self.limit, FORM if self.form else JSON)
+            arguments.append(self.parse_form(body) if self.form else self.decode(body))
             if self.idempotent:
                 call.idempotency = idempotency_of(call, method, path, body)
         return await self.handle(call, *arguments)
@@ -161,20 +189,37 @@ class Route:
     def parse_query(self, query_string: bytes) -> Any:
         """The query as its struct. Unknown names, repeated names and malformed numbers are refused, never ignored."""
         assert self.query is not None
+        return self._parsed(query_string, self.query)
+
+    def parse_form(self, body: bytes) -> Any:
+        """The body of a browser's form as its struct."""
+        assert self.body is not None
+        return self._parsed(body, self.body)
+
+    def _parsed(self, query_string: bytes, kind: type[msgspec.Struct]) -> Any:
         found: dict[str, object] = {}
+        seen: set[str] = set()
         for name, value in _pairs(query_string) if query_string else ():
-            if name in found:
+            if name in seen:
                 raise Invalid("DULY-E106", "stands twice in the query.", field=name)
-            if "\x00" in value:
-                raise Invalid("DULY-E110", "contains a NUL character.", field=name)
-            if name in self.integers:
+            seen.add(name)
+            if "\x00" in value or "\x00" in name:
+                raise Invalid("DULY-E110", "contains a NUL character.", field=name.replace("\x00", ""))
+            if (member := _MEMBER.fullmatch(name)) and member["of"] in self.maps:
+                inside = found.setdefault(member["of"], {})
+                assert isinstance(inside, dict)
+                key = member["dotted"] or member["bracketed"]
+                if key in inside:
+                    raise Invalid("DULY-E106", "stands twice in the query.", field=name)
+                inside[key] = value
+            elif name in self.integers:
                 if not _INTEGER.fullmatch(value):
                     raise Invalid("DULY-E106", "must be a whole number.", field=name)
                 found[name] = int(value)
             else:
                 found[name] = value
         try:
-            return msgspec.convert(found, self.query)
+            return msgspec.convert(found, kind)
         except msgspec.ValidationError as exc:
             raise refusal(exc) from None
 
@@ -195,6 +240,8 @@ def route(
     response_headers: Mapping[str, str] | None = None,
     examples: Mapping[str, Any] | None = None,
     streams: bool = False,
+    form: bool = False,
+    html: bool = False,
 ) -> Callable[[Handler], Route]:
     """Declare a handler's route; see the top of this module."""
     if (role is None) is not (path in PUBLIC):
@@ -225,9 +272,13 @@ def route(
             response_headers=response_headers or {},
             examples=examples or {},
             streams=streams,
+            form=form,
+            html=html,
             decoder=None if body is None else msgspec.json.Decoder(body),
             path_id=ids[0][1] if ids else None,
-            integers=frozenset() if query is None else _integers_of(query),
+            integers=frozenset() if query is None else _named(query, msgspec.inspect.IntType),
+            maps=frozenset() if query is None else _named(query, msgspec.inspect.DictType),
+            has_pages=query is not None and "cursor" in query.__struct_encode_fields__,
         )
 
     return declare
@@ -303,14 +354,21 @@ def _first_name(query_string: bytes) -> str:
     return query_string.split(b"&")[0].split(b"=")[0].decode("latin-1")[:64]
 
 
-def _integers_of(query: type[msgspec.Struct]) -> frozenset[str]:
-    """The wire names of a query's whole numbers: they arrive as text."""
+def _listing(path: bytes, query_string: bytes) -> str:
+    pairs = sorted(pair for pair in (_pairs(query_string) if query_string else ()) if pair[0] not in _OF_PAGES)
+    return repr((path, pairs))
+
+
+def _named(query: type[msgspec.Struct], kind: type[msgspec.inspect.Type]) -> frozenset[str]:
+    """The wire names of a query's fields of one kind: numbers arrive as text, and maps member by member."""
     info = msgspec.inspect.type_info(query)
     assert isinstance(info, msgspec.inspect.StructType)
-    return frozenset(item.encode_name for item in info.fields if _is_integer(item.type))
+    return frozenset(item.encode_name for item in info.fields if _is_of(item.type, kind))
 
 
-def _is_integer(kind: msgspec.inspect.Type) -> bool:
-    if isinstance(kind, msgspec.inspect.UnionType):
-        return any(_is_integer(member) for member in kind.types)
-    return isinstance(kind, msgspec.inspect.IntType)
+def _is_of(found: msgspec.inspect.Type, kind: type[msgspec.inspect.Type]) -> bool:
+    if isinstance(found, msgspec.inspect.Metadata):
+        return _is_of(found.type, kind)
+    if isinstance(found, msgspec.inspect.UnionType):
+        return any(_is_of(member, kind) for member in found.types)
+    return isinstance(found, kind)

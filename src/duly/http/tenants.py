@@ -8,11 +8,10 @@ import msgspec
 from msgspec import Meta
 
 from duly.domain.access import Role
-from duly.domain.instants import SECOND
 from duly.domain.tenants import NO_QUOTAS, parse_tenant_name
 from duly.http.cursors import Limit, paged
 from duly.http.etags import IF_MATCH, etag, expected_version
-from duly.http.keys import new_key_view
+from duly.http.keys import asked_for, new_key_view
 from duly.http.routing import Call, Reply, route
 from duly.usecases.tenants import TenantChange
 from duly.wire.keys import KeyShape, NewKeyView
@@ -98,13 +97,12 @@ async def change_tenant(call: Call, tenant: str, body: TenantChangeShape) -> Rep
     role=Role.ADMIN,
     status=201,
     answer=NewKeyView,
-    problems=("DULY-E262",),
+    problems=("DULY-E114", "DULY-E262"),
     examples={"admin": {"role": "ADMIN", "name": "a new beginning"}},
 )
 async def create_tenant_key(call: Call, tenant: str, body: KeyShape) -> Reply:
     """Make a key of that tenant, when its own are lost; its secret is shown this once"""
-    lasts = None if body.expires_in_sec is None else round(body.expires_in_sec * SECOND)
-    row, secret = await call.services.tenants.add_key(call.actor, tenant, Role[body.role.name], body.name, lasts)
+    row, secret = await call.services.tenants.add_key(call.actor, tenant, *asked_for(body))
     return Reply(new_key_view(row, secret))
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from duly.domain.access import Role
-from duly.domain.errors import TooLarge
+from duly.domain.errors import Forbidden, TooLarge
 from duly.domain.execution import LeaseId, LogLine, Saved, Stop, WorkerId
 from duly.domain.ids import ExecutionId, execution_text, idempotency_key, job_text, parse_execution_id, parse_worker_id
 from duly.domain.instants import SECOND, Instant, Micros
@@ -63,7 +63,9 @@ LARGEST_COMPLETE = 2 * LARGEST_RESULT
 LARGEST_ERROR = 32 << 10
 LARGEST_CHECKPOINT = 2 * LARGEST_OBJECT
 
-_REFUSALS = ("DULY-E205", "DULY-E221", "DULY-E223")
+# What keeps a key from acting as a worker: there is none, another key registered it, or the pool is closed to it.
+_WORKER = ("DULY-E221", "DULY-E304", "DULY-E305")
+_REFUSALS = ("DULY-E205", "DULY-E223", *_WORKER)
 _ENDS = (*_REFUSALS, "DULY-E224")
 _encoder = msgspec.json.Encoder()
 
@@ -72,7 +74,13 @@ _encoder = msgspec.json.Encoder()
 
 
 @route(
-    "POST", "/v1/workers", role=Role.WORKER, status=201, answer=RegisteredView, examples={"one": {"name": "gpu-7", "handlers": ["resize"]}}
+    "POST",
+    "/v1/workers",
+    role=Role.WORKER,
+    status=201,
+    answer=RegisteredView,
+    problems=("DULY-E114", "DULY-E304"),
+    examples={"one": {"name": "gpu-7", "handlers": ["resize"]}},
 )
 async def register_worker(call: Call, body: RegisterShape) -> Reply:
     """Register a worker: every start of a process is a new one"""
@@ -97,8 +105,9 @@ async def register_worker(call: Call, body: RegisterShape) -> Reply:
     "/v1/workers/{workerId}/heartbeat",
     role=Role.WORKER,
     answer=HeartbeatView,
-    problems=("DULY-E221", "DULY-E222"),
+    problems=(*_WORKER, "DULY-E222"),
     body_optional=True,
+    limit=LARGEST_BATCH,
 )
 async def send_heartbeat(call: Call, worker_id: WorkerId, body: HeartbeatShape) -> Reply:
     """Live on, and learn what was asked to stop"""
@@ -123,7 +132,7 @@ async def send_heartbeat(call: Call, worker_id: WorkerId, body: HeartbeatShape) 
     )
 
 
-@route("POST", "/v1/workers/{workerId}/drain", role=Role.WORKER, answer=DrainView, problems=("DULY-E221",), body_optional=True)
+@route("POST", "/v1/workers/{workerId}/drain", role=Role.WORKER, answer=DrainView, problems=_WORKER, body_optional=True)
 async def drain_worker(call: Call, worker_id: WorkerId, body: DrainShape) -> Reply:
     """Take no more work; with `retire`, give back what is held and be gone"""
     released = await call.services.workers.drain(call.actor, worker_id, retire=body.retire)
@@ -139,7 +148,7 @@ async def drain_worker(call: Call, worker_id: WorkerId, body: DrainShape) -> Rep
     role=Role.WORKER,
     answer=LeaseView,
     also={204: "Nothing was ready within `waitSec`."},
-    problems=("DULY-E221", "DULY-E222"),
+    problems=(*_WORKER, "DULY-E222"),
     body_optional=True,
     examples={"poll": {"max": 10, "waitSec": 20, "known": [88213]}},
 )
@@ -161,7 +170,7 @@ async def lease_executions(call: Call, worker_id: WorkerId, body: LeaseShape) ->
     "/v1/workers/{workerId}/report",
     role=Role.WORKER,
     answer=ReportView,
-    problems=("DULY-E111", "DULY-E221"),
+    problems=("DULY-E111", *_WORKER),
     limit=LARGEST_BATCH,
 )
 async def report_results(call: Call, worker_id: WorkerId, body: ReportShape) -> Reply:
@@ -385,13 +394,15 @@ async def _looked_for(
 ) -> T | None:
     """What `look` finds, at once or within the time; `wait` says when it may be worth another look.
 
-    Whoever has hung up, or is about to be hung up on, is not waited for any longer.
+    Whoever has hung up, or is about to be hung up on, is not waited for any longer. Whose key was revoked gets nothing more.
     """
     clock = call.services.clock
     until = clock.boottime() + round(seconds * SECOND)
     gone = [asyncio.ensure_future(hung_up(call.receive)), asyncio.ensure_future(call.closing.wait())]
     try:
         while True:
+            if not await call.is_still_known():
+                raise Forbidden("DULY-E302", "The key is not valid.", field="Authorization")
             found = await look()
             left = (until - clock.boottime()) / SECOND
             if found is not None or left <= 0 or any(task.done() for task in gone):

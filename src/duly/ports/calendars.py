@@ -63,5 +63,6 @@ class Calendars(Protocol):
         (0: there is none yet). Whatever `rewrite` raises is raised. `deed` is told what it was before, and which jobs change with it.
         """
 
-    async def delete_calendar(self, tenant: int, name: str, *, deed: Deed | None = None) -> list[str] | None:
-        """Forget it. Answers the names of the jobs that still use it: then nothing was done. None when there is none."""
+    async def delete_calendar(self, tenant: int, name: str, expected: int, *, deed: Deed | None = None) -> list[str] | None:
+        """Forget it. Answers the names of the jobs that still use it: then nothing was done. None when there is none of
+        that version."""

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from duly.domain.execution import LeaseId, LogLine
 from duly.domain.ids import ExecutionId, idempotency_key
 from duly.domain.instants import Instant
-from duly.domain.job import JobVersion
+from duly.domain.job import JobVersion, Target
 from duly.domain.lifecycle import Outcome
+from duly.domain.redaction import Veil, without_credentials, without_named
 
 if TYPE_CHECKING:
     from duly.ports.transactions import Transactions
@@ -41,7 +42,7 @@ class Kept:
 class Extras:
     """What few attempts ever have: log lines, progress, beats, a checkpoint, a handler that goes on after the end."""
 
-    __slots__ = ("beats", "kept", "logs", "logs_sent", "losses", "over", "progress")
+    __slots__ = ("beats", "kept", "logs", "logs_sent", "losses", "over", "progress", "target", "veil")
 
     def __init__(self) -> None:
         self.logs: list[LogLine] | None = None
@@ -53,6 +54,9 @@ class Extras:
         self.losses = 0
         # Its end was reported while its handler still runs: nothing it does counts any more.
         self.over = False
+        # Over the secrets that were resolved for it, and what it calls with those in their places.
+        self.veil: Veil | None = None
+        self.target: Target | None = None
 
 
 class Attempt:
@@ -73,6 +77,7 @@ class Attempt:
         "holds_place",
         "id",
         "keeper",
+        "marked",
         "nominal_at",
         "payload",
         "started_at",
@@ -116,6 +121,8 @@ class Attempt:
         self.cancelled = False
         # Why it was asked to stop; None while it was not.
         self.stop: Outcome | None = None
+        # Whether its payload names secrets that are to be resolved.
+        self.marked = False
         self._extras: Extras | None = None
 
     @property
@@ -146,6 +153,27 @@ class Attempt:
         return [] if self._extras is None or self._extras.logs is None else self._extras.logs
 
     @property
+    def target(self) -> Target:
+        """What it calls, with the secrets that it needs for that."""
+        resolved = None if self._extras is None else self._extras.target
+        return self.version.spec.target if resolved is None else resolved
+
+    @property
+    def veil(self) -> Veil | None:
+        """What hides the secrets that were resolved for it; None when there were none."""
+        return None if self._extras is None else self._extras.veil
+
+    def redacted(self, text: str) -> str:
+        """Words that are kept, a log line or an error: without its secrets, and without what looks like a credential."""
+        veil = self.veil
+        return without_credentials(text if veil is None else veil.over(text))
+
+    def hidden_json(self, text: str) -> str:
+        """JSON that is kept, a result, a checkpoint or progress: without its secrets."""
+        veil = self.veil
+        return text if veil is None else veil.over_json(text)
+
+    @property
     def scheduled_at(self) -> Instant:
         """The time it stands for: of a fire, that of the schedule."""
         return self.due_at if self.nominal_at is None else self.nominal_at
@@ -164,14 +192,14 @@ class Attempt:
         """How far it is, as JSON. The latest counts; it reaches the store with the next flush."""
         extras = self.extras
         extras.beats += 1
-        extras.progress = progress
+        extras.progress = progress if extras.veil is None else extras.veil.over_json(progress)
 
     def keep(self, data: str) -> Future[None]:
         """Save a checkpoint (JSON), from any thread. Done means committed; raises LeaseLost in the future when it was refused."""
         self.extras.beats += 1
         if self.keeper is None:
             raise RuntimeError("nobody keeps checkpoints of this attempt")
-        return self.keeper(self, data)
+        return self.keeper(self, self.hidden_json(data))
 
     def log(self, level: str, message: str, fields: dict[str, Any]) -> None:
         """Keep a line; it reaches the store with the next flush. Past the limit, one line says so and the rest is dropped."""
@@ -179,11 +207,14 @@ class Attempt:
         if extras.logs is None:
             extras.logs = []
         if len(extras.logs) < MOST_LOG_LINES:
-            extras.logs.append(
-                LogLine(self.clock(), level, storable(message)[:LONGEST_LOG_LINE], _storable_fields(fields) if fields else fields)
-            )
+            line = storable(self.redacted(message))[:LONGEST_LOG_LINE]
+            extras.logs.append(LogLine(self.clock(), level, line, self._fields(fields) if fields else fields))
         elif len(extras.logs) == MOST_LOG_LINES:
             extras.logs.append(LogLine(self.clock(), "warning", f"more than {MOST_LOG_LINES:,} lines: the rest is not kept", {}))
+
+    def _fields(self, fields: dict[str, Any]) -> dict[str, Any]:
+        kept = without_named(_storable_fields(fields))
+        return kept if self.veil is None else self.veil.over_value(kept)
 
 
 def storable(text: str) -> str:
@@ -234,6 +265,8 @@ class PythonCall:
     kind: ExecutorKind
     call: Callable[[Any], Any]
     batch: int = 1
+    # Arguments whose default is a secret, by its reference.
+    secret_defaults: Mapping[str, str] = field(default_factory=dict)
 
 
 class CallSource(Protocol):
@@ -271,6 +304,8 @@ class Handler:
     may_die: bool = False
     # What it needs besides a slot. Nothing is claimed for a handler that could only wait for a place: it would keep a slot from others.
     places: Places | None = None
+    # Arguments that it takes from secrets, by their references, unless the payload has them.
+    secret_defaults: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

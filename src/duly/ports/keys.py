@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from duly.domain.audit import Deed
-from duly.domain.instants import Instant
+from duly.domain.instants import Instant, Micros
+from duly.domain.keys import KeyRow, Minted
 
-
-@dataclass(frozen=True, slots=True)
-class KeyRow:
-    """An API key as the store has it: never the secret."""
-
-    id: str
-    tenant: int
-    tenant_name: str
-    role: str
-    name: str
-    hash: bytes
-    created_at: Instant
-    expires_at: Instant | None = None
-    revoked_at: Instant | None = None
+__all__ = ["KeyRow", "Keys"]
 
 
 class Keys(Protocol):
@@ -37,7 +25,33 @@ class Keys(Protocol):
         """Every key of the tenant, oldest first, revoked ones too."""
 
     async def revoke_key(self, tenant: int, id: str, now: Instant, *, deed: Deed | None = None) -> KeyRow | None:
-        """The key opens nothing from now on; revoking it again changes nothing. None when the tenant has no such key."""
+        """The key opens nothing from now on; revoking it again changes nothing. None when the tenant has no such key.
 
-    async def any_admin_key(self) -> bool:
-        """Whether somebody can administer this store."""
+        Raises Conflict when it is the last one that can administer the tenant: of two who revoke one another, one stays.
+        """
+
+    async def rotate_key(
+        self,
+        tenant: int,
+        id: str,
+        minted: Minted,
+        overlap: Micros,
+        lasts: Micros | None,
+        now: Instant,
+        *,
+        deed: Callable[[KeyRow, KeyRow], Deed] | None = None,
+    ) -> tuple[KeyRow, KeyRow] | None:
+        """A new key in the place of an old one, which ends after the overlap: (old, new). None when the tenant has no such key.
+        `deed` is told both.
+
+        Raises Conflict for a key that has ended, and when the tenant would be left without anybody to administer it.
+        """
+
+    async def any_admin_key(self, tenant: int, now: Instant) -> bool:
+        """Whether somebody can administer the tenant."""
+
+    async def any_key(self, now: Instant) -> bool:
+        """Whether anybody can ask anything at all."""
+
+    async def touch_keys(self, used: Mapping[str, Instant]) -> None:
+        """Note when keys were last used; an older time changes nothing."""

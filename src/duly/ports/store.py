@@ -24,7 +24,7 @@ from duly.domain.execution import (
 from duly.domain.fairness import Ask, Work
 from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant, Micros
-from duly.domain.job import Job, JobSpec, JobVersion
+from duly.domain.job import Job, JobSpec, JobType, JobVersion
 from duly.domain.lifecycle import JobState, State
 from duly.ports.audit import Audit
 from duly.ports.calendars import Calendars, SkipAnswer
@@ -41,6 +41,8 @@ from duly.ports.dispatch import Schedules as Schedules
 from duly.ports.dispatch import ShardLease as ShardLease
 from duly.ports.keys import Keys
 from duly.ports.letters import Letters
+from duly.ports.search import Search
+from duly.ports.sessions import SessionStore
 from duly.ports.tenants import Tenants
 from duly.ports.versions import Versions
 from duly.ports.why import Facts
@@ -78,6 +80,10 @@ class JobFilter:
     search: str | None = None
     handler: str | None = None
     pool: str | None = None
+    type: JobType | None = None
+    # An active job's next fire: the first instant belongs to what is meant, the second does not.
+    next_fire_after: Instant | None = None
+    next_fire_before: Instant | None = None
     before: JobId | None = None
     limit: int = 50
     # When it is asked: a pause with an end is over by itself.
@@ -114,6 +120,12 @@ class Definitions(Versions, Protocol):
 
     async def jobs(self, wanted: JobFilter) -> list[Job]:
         """Newest first."""
+
+    async def waiting_jobs(self, tenant: int, before: Instant, limit: int) -> list[Job]:
+        """Active jobs that wait for a fire before this instant, soonest first."""
+
+    async def changed_jobs(self, tenant: int, since: Instant, limit: int) -> list[Job]:
+        """Jobs that were made or have changed since this instant, newest first; when it was, is not told."""
 
     async def new_version(
         self,
@@ -210,8 +222,13 @@ class Outcomes(Protocol):
 class Liveness(Protocol):
     """A worker's life, renewed by its heartbeat."""
 
-    async def register(self, name: str, about: WorkerAbout, now: Instant, ttl: Micros, tenant: int | None = None) -> WorkerId:
-        """A new worker, alive until now + ttl. Every process start is a new worker; one with a tenant takes that tenant's work only."""
+    async def register(
+        self, name: str, about: WorkerAbout, now: Instant, ttl: Micros, tenant: int | None = None, family: str | None = None
+    ) -> WorkerId:
+        """A new worker, alive until now + ttl. Every process start is a new worker; one with a tenant takes that tenant's work only.
+
+        `family` are the keys that may act as it over HTTP.
+        """
 
     async def renew(self, worker: WorkerId, now: Instant, ttl: Micros) -> list[Stop] | None:
         """Live on until now + ttl; answers which of its running executions are asked to stop. None: the worker is lost for good."""
@@ -250,6 +267,8 @@ class WorkerRow:
     lost_at: Instant | None
     running: int
     tenant: int | None = None
+    # The keys that may act as it over HTTP; None: any worker key of its tenant.
+    family: str | None = None
 
 
 class Losses(Protocol):
@@ -315,8 +334,8 @@ class Insights(Protocol):
     async def logs(self, id: ExecutionId, attempt: int | None, after: int, limit: int) -> list[tuple[int, int, LogLine]]:
         """(sequence, attempt, line) past the sequence number `after`, in order."""
 
-    async def workers(self, now: Instant) -> list[WorkerRow]:
-        """Live ones, and lost ones of the last hour."""
+    async def workers(self, now: Instant, tenant: int | None = None) -> list[WorkerRow]:
+        """Live ones, and lost ones of the last hour; with a tenant what each of them runs of that tenant's."""
 
     async def standing_counts(self, tenant: int) -> dict[State, int]:
         """How many executions stand in each state."""
@@ -324,8 +343,8 @@ class Insights(Protocol):
     async def job_counts(self, tenant: int, now: Instant) -> dict[JobState, int]:
         """How many jobs are in each state; a pause with an end is over by itself."""
 
-    async def ready_by_pool(self) -> list[tuple[str, int, int | None]]:
-        """(pool, ready executions, smallest rank) of pools that have ready work."""
+    async def ready_by_pool(self, tenant: int) -> list[tuple[str, int, int | None]]:
+        """(pool, ready executions, smallest rank) of pools that have ready work of the tenant's."""
 
 
 class Retention(Protocol):
@@ -371,6 +390,7 @@ class Store:
     insights: Insights
     retention: Retention
     keys: Keys
+    sessions: SessionStore
     facts: Facts
     letters: Letters
     health: Health
@@ -378,3 +398,4 @@ class Store:
     calendars: Calendars
     audit: Audit
     tenants: Tenants
+    search: Search

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,3 +59,11 @@ def one_each(results: Any, count: int) -> Sequence[Any]:
         got = f"{len(results)} results" if isinstance(results, list | tuple) else f"a {type(results).__name__}"
         raise Failure(f"the handler returned {got} for {count} executions; it returns a list of one each, or None", type="WrongResults")
     return results
+
+
+async def swallow_cancel(me: asyncio.Task[None]) -> None:
+    """Take back every cancel of this task that has been asked for: whom it was meant for has ended."""
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
+    while me.cancelling():
+        me.uncancel()

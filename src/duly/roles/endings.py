@@ -37,16 +37,17 @@ class Endings:
             case Snooze():
                 return self._snoozed(attempt, plan, error.wait)
             case Discard():
-                reason = _encode({"reason": "discarded", "message": storable(_words(error))[:LONGEST_MESSAGE]}).decode()
+                said = storable(attempt.redacted(_words(error)))[:LONGEST_MESSAGE]
+                reason = _encode({"reason": "discarded", "message": said}).decode()
                 return self._report(attempt, plan, Outcome.CANCELLED, Verdict(State.CANCELLED, None, reason))
             case Died():
                 return self._died(attempt, plan, error, asked_to_stop)
             case Failure():
-                told = _told(error.type, _words(error), error.detail)
+                told = _told(attempt, error.type, _words(error), error.detail)
                 return self._failed(attempt, plan, told, kinds_of(error), retry=error.retry, wait=error.retry_after)
             case _:
                 # SystemExit and KeyboardInterrupt as well: a handler that calls sys.exit() must not end the worker.
-                return self._failed(attempt, plan, _told(type(error).__name__, _words(error), _trace(error)), kinds_of(error))
+                return self._failed(attempt, plan, _told(attempt, type(error).__name__, _words(error), _trace(error)), kinds_of(error))
 
     def stopped(self, attempt: Attempt, plan: Plan, why: str | None, note: str | None) -> Finished:
         """It was stopped, or stopped itself. `why` a limit ended it; the `note` says what became of a handler that did not stop."""
@@ -57,10 +58,10 @@ class Endings:
                 error = CANCELLED if note is None else _encode({"reason": "cancelled", "message": note}).decode()
                 return self._report(attempt, plan, Outcome.CANCELLED, Verdict(State.CANCELLED, None, error))
             case Outcome.TIMED_OUT:
-                told = _told("TimedOut", "; ".join(part for part in (why, note) if part), None)
+                told = _told(attempt, "TimedOut", "; ".join(part for part in (why, note) if part), None)
                 return self._failed(attempt, plan, told, ("TimedOut",), outcome=Outcome.TIMED_OUT)
             case _:
-                told = _told("CancelledError", "the handler cancelled itself", None)
+                told = _told(attempt, "CancelledError", "the handler cancelled itself", None)
                 return self._failed(attempt, plan, told, ("CancelledError",))
 
     def too_late(self, attempt: Attempt, plan: Plan) -> Finished:
@@ -87,7 +88,7 @@ class Endings:
             job_version=version.number,
             holds_place=attempt.holds_place,
         )
-        how = storable("\n".join(part for part in (str(death), death.detail) if part))[:LONGEST_DETAIL]
+        how = storable(attempt.redacted("\n".join(part for part in (str(death), death.detail) if part)))[:LONGEST_DETAIL]
         return self._report(attempt, plan, Outcome.WORKER_LOST, decide.after_loss(lost, version.spec.retry, self._clock.now(), how))
 
     def _failed(
@@ -140,10 +141,11 @@ def _deadline(attempt: Attempt, plan: Plan) -> Instant | None:
     return None if plan.execution_timeout is None else attempt.due_at + plan.execution_timeout
 
 
-def _told(kind: str, message: str, detail: str | None) -> str:
-    told = {"type": kind, "message": storable(message)[:LONGEST_MESSAGE]}
+def _told(attempt: Attempt, kind: str, message: str, detail: str | None) -> str:
+    """What is kept of it. Redacted before it is cut: half a secret would not be found."""
+    told = {"type": kind, "message": storable(attempt.redacted(message))[:LONGEST_MESSAGE]}
     if detail:
-        told["detail"] = storable(detail)[-LONGEST_DETAIL:]
+        told["detail"] = storable(attempt.redacted(detail))[-LONGEST_DETAIL:]
     return _encode(told).decode()
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from duly.domain.ids import JobId
 from duly.domain.instants import Instant, Micros
-from duly.domain.job import JobVersion
+from duly.domain.job import JobSpec, JobVersion
 from duly.domain.recent import Recent
+from duly.domain.secrets import is_marked, references_in
 from duly.domain.shards import shard_of
 from duly.ports.endings import Failure
 from duly.ports.handlers import Attempt, Registry
+from duly.ports.secrets import Secrets
 from duly.ports.versions import Versions
+from duly.roles.unveil import NoSecrets, unveil
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +37,38 @@ class Plan:
     shard: int
     # Whether it runs in a process of its own, which may die under it.
     may_die: bool
+    # Whether its own payload, its target or its handler's defaults name secrets.
+    marked: bool
+    # Arguments that the handler takes from secrets unless the payload has them.
+    secret_defaults: Mapping[str, str]
+    secrets: Secrets
+
+    async def unveil(self, attempt: Attempt) -> None:
+        """Put the attempt's secrets in their places. Raises Failure."""
+        await unveil(attempt, self.secret_defaults, self.secrets)
+
+    async def unveil_all(self, attempts: Sequence[Attempt]) -> tuple[Sequence[Attempt], list[tuple[Attempt, Exception]]]:
+        """The same for a batch: those that are ready to run, and those that are not, each with the reason."""
+        if not self.marked and not any(attempt.marked for attempt in attempts):
+            return attempts, []
+        ready: list[Attempt] = []
+        failed: list[tuple[Attempt, Exception]] = []
+        for attempt in attempts:
+            try:
+                await self.unveil(attempt)
+                ready.append(attempt)
+            except Exception as error:
+                failed.append((attempt, error))
+        return ready, failed
 
 
 class Plans:
     """The plans that this worker has needed lately. Versions never change, so neither do they."""
 
-    def __init__(self, definitions: Versions, registry: Registry) -> None:
+    def __init__(self, definitions: Versions, registry: Registry, secrets: Secrets | None = None) -> None:
         self._definitions = definitions
         self._registry = registry
+        self._secrets = secrets or NoSecrets()
         self._recent: Recent[Plan] = Recent()
 
     async def of(self, numbers: Iterable[int], now: Instant) -> dict[int, Plan]:
@@ -68,7 +95,17 @@ class Plans:
             job_id=version.job_id,
             shard=shard_of(version.job_id),
             may_die=handler is not None and handler.may_die,
+            marked=_is_marked(spec) or bool(handler is not None and handler.secret_defaults),
+            secret_defaults={} if handler is None else handler.secret_defaults,
+            secrets=self._secrets,
         )
+
+
+def _is_marked(spec: JobSpec) -> bool:
+    http = spec.target.http
+    texts = [*spec.target.env.values(), *(() if http is None else (http.url, *http.headers.values()))]
+    documents = (spec.payload, None if http is None else http.body)
+    return any(map(references_in, texts)) or any(text is not None and is_marked(text) for text in documents)
 
 
 def _not_offered(name: str) -> Callable[[Attempt], Coroutine[Any, Any, Any]]:

@@ -12,7 +12,6 @@ attempt is reported, its slot is lost until it ends after all, and whatever it s
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -27,7 +26,7 @@ from duly.domain.lifecycle import Outcome, State
 from duly.ports.clock import Clock, Entropy
 from duly.ports.endings import Failure
 from duly.ports.handlers import Attempt
-from duly.roles.calls import Running, Stopping, one_each
+from duly.roles.calls import Running, Stopping, one_each, swallow_cancel
 from duly.roles.endings import Endings, all_together
 from duly.roles.heartbeat import Heartbeat
 from duly.roles.log_pump import LogPump
@@ -170,6 +169,8 @@ class Runners:
         try:
             if attempt.payload is None and plan.payload is not None:
                 attempt.payload = msgspec.json.decode(plan.payload)
+            if attempt.marked or plan.marked:
+                await plan.unveil(attempt)
             result = await plan.run(attempt)
             if attempt.stop is not None:
                 self._end_returned(attempt, plan, result)
@@ -185,7 +186,7 @@ class Runners:
             self._end_raised(attempt, plan, error)
         if me.cancelling():
             # A cancel that came while the handler ended must not reach the next one.
-            await _swallow_cancel(me)
+            await swallow_cancel(me)
 
     def _mates_of(self, plan: Plan) -> list[Attempt]:
         """What else of this job version was claimed, taken from the buffer: up to a full batch, and nobody is waited for."""
@@ -214,8 +215,9 @@ class Runners:
                 attempt.payload = msgspec.json.decode(plan.payload)
         self._mates += len(attempts) - 1
         try:
-            results = one_each(await plan.run_many(attempts), len(attempts))
-            for attempt, result in zip(attempts, results, strict=True):
+            ready = await self._unveil_members(call)
+            results = one_each(await plan.run_many(ready), len(ready)) if ready else ()
+            for attempt, result in zip(ready, results, strict=True):
                 if isinstance(result, BaseException):
                     self._end_raised(attempt, plan, result)
                 else:
@@ -237,8 +239,18 @@ class Runners:
         finally:
             was_left_behind = self._forget_call(call)
         if me.cancelling():
-            await _swallow_cancel(me)
+            await swallow_cancel(me)
         return was_left_behind
+
+    async def _unveil_members(self, call: Running) -> Sequence[Attempt]:
+        """Those whose secrets are in their places; one whose are not ends here, alone."""
+        ready, failed = await call.plan.unveil_all(call.attempts)
+        for nth, (attempt, error) in enumerate(failed):
+            self._end_raised(attempt, call.plan, error)
+            attempt.extras.over = True
+            if (ready or nth) and self.running.pop(attempt.id, None) is not None:
+                self._mates -= 1
+        return ready
 
     def _forget_call(self, call: Running) -> bool:
         """The call is no longer counted. True: it was not any more, because it had been left behind."""
@@ -258,7 +270,7 @@ class Runners:
             self._end_succeeded(attempt, plan, result)
 
     def _end_succeeded(self, attempt: Attempt, plan: Plan, result: Any) -> None:
-        encoded = None if result is None else _encode(result).decode()
+        encoded = None if result is None else attempt.hidden_json(_encode(result).decode())
         if encoded is not None and len(encoded) > LARGEST_RESULT:
             told = f"the result has {len(encoded):,} characters; at most {LARGEST_RESULT:,} are kept"
             raise Failure(told, type="ResultTooLarge", retry=False)
@@ -429,10 +441,3 @@ class Runners:
             if outcome is Outcome.WORKER_LOST:
                 for attempt in call.attempts:
                     attempt.stop = outcome
-
-
-async def _swallow_cancel(me: asyncio.Task[None]) -> None:
-    with contextlib.suppress(asyncio.CancelledError):
-        await asyncio.sleep(0)
-    while me.cancelling():
-        me.uncancel()

@@ -16,6 +16,7 @@ from duly.domain.instants import SECOND
 from duly.domain.restart import should_restart
 from duly.ports.clock import Clock, Entropy
 from duly.ports.handlers import Registry
+from duly.ports.secrets import Secrets
 from duly.ports.store import WorkerAbout
 from duly.ports.transport import Transport
 from duly.ports.work import WorkerStore
@@ -48,6 +49,7 @@ class Shift:
         heartbeat: HeartbeatSettings,
         grace: float,
         may_restart: bool = False,
+        secrets: Secrets | None = None,
     ) -> None:
         self._store = store
         self._transport = transport
@@ -60,6 +62,7 @@ class Shift:
         self._heartbeat = heartbeat
         self._grace = grace
         self._may_restart = may_restart
+        self._secrets = secrets
         # What workers that were lost have left behind: it runs in this process all the same.
         self._left_behind = 0
         self.wants_restart = False
@@ -135,6 +138,7 @@ class Shift:
             self._registry,
             self._clock,
             self._entropy,
+            self._secrets,
         )
 
     async def _work(self, worker: Worker, stop: asyncio.Event, ended: asyncio.Event) -> None:

@@ -24,9 +24,11 @@ from duly.domain.fairness import Ask, Work, share_out, within_rooms
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.lifecycle import Outcome, State
+from duly.domain.secrets import has_marks
 from duly.domain.serving import Needs, misfits
 from duly.ports.clock import Clock, Entropy
 from duly.ports.handlers import Attempt, Kept, Places, Registry
+from duly.ports.secrets import Secrets
 from duly.ports.store import Checkpoints, Outcomes, ReadyQueue
 from duly.ports.versions import Versions
 from duly.roles.heartbeat import Heartbeat
@@ -82,6 +84,7 @@ class Worker:
         registry: Registry,
         clock: Clock,
         entropy: Entropy,
+        secrets: Secrets | None = None,
     ) -> None:
         self.settings = settings
         self.heartbeat = heartbeat
@@ -93,7 +96,7 @@ class Worker:
         self._outcomes = outcomes
         self._registry = registry
         self._clock = clock
-        self._plans = Plans(definitions, registry)
+        self._plans = Plans(definitions, registry, secrets)
         self._keeper = CheckpointKeeper(checkpoints, heartbeat, clock)
         self._logs = LogPump(outcomes, checkpoints, clock)
         self._runners = Runners(settings.slots, heartbeat, clock, entropy, self._logs, self.wake)
@@ -264,7 +267,7 @@ class Worker:
 
     async def _take_in(self, claimed: Claimed) -> None:
         plans = await self._plans.of(claimed.job_versions, self._clock.boottime())
-        lease, clock, name, keeper = claimed.lease, self._clock.now, self.settings.name, self._keeper.keep
+        lease, clock, name, keeper, marked = claimed.lease, self._clock.now, self.settings.name, self._keeper.keep, claimed.marked
         rows = zip(
             claimed.ids,
             claimed.attempts,
@@ -285,6 +288,8 @@ class Worker:
                 made = Attempt(id, attempt, failures, lease, due_at, plan.version, payload, clock, name, holds_place, keeper)
                 if scheduled_at != due_at:
                     made.nominal_at = scheduled_at
+                if marked and has_marks(payload):
+                    made.marked = True
                 readable.append((made, plan))
         if max(claimed.attempts) > 1:
             await self._remember([(attempt, plan) for attempt, plan in readable if attempt.attempt > 1])

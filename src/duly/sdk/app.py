@@ -120,6 +120,8 @@ class App:
             raise Invalid("DULY-E118", f"{name[:40]!r} is not the name of an application.", field="name", hint=hint)
         self.name = name
         self.store = store
+        # Whether payloads are encrypted before they are stored.
+        self.is_sealed = False
         self.tasks: dict[str, Task[Any, Any]] = {}
         self.calendars: dict[str, Calendar] = {}
         self._links: dict[asyncio.AbstractEventLoop, _Link] = {}

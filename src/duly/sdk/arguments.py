@@ -9,6 +9,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 
 from duly.domain.errors import Invalid
+from duly.domain.secrets import MARK, Secret, is_marked
 from duly.sdk.context import Context
 
 
@@ -20,6 +21,8 @@ class Arguments:
         self._signature = inspect.signature(function)
         self.takes_context: str | None = None
         self._fields: list[str] = []
+        # Arguments that are taken from a secret unless they are given.
+        self.secret_defaults: dict[str, str] = {}
         hints = _hints(function)
         fields: list[Any] = []
         for parameter in self._signature.parameters.values():
@@ -30,6 +33,8 @@ class Arguments:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
                 raise _wrong(function, f"the parameter {parameter} cannot be sent as JSON", "Give every parameter a name of its own.")
             self._fields.append(parameter.name)
+            if isinstance(parameter.default, Secret) and parameter.default.reference is not None:
+                self.secret_defaults[parameter.name] = str(parameter.default.reference)
             if parameter.default is parameter.empty:
                 fields.append((parameter.name, annotation))
             else:
@@ -53,9 +58,7 @@ class Arguments:
         given = dict(zip(self._fields, args, strict=False))
         if both := given.keys() & kwargs.keys():
             raise Invalid("DULY-E117", f"the argument {min(both)!r} is given twice.", field=min(both))
-        payload = _encoded(self._function, given | kwargs)
-        self.check(msgspec.json.decode(payload))
-        return payload.decode()
+        return _payload(self._function, given | kwargs, self._type)
 
     def check(self, payload: Any) -> Any:
         """The arguments as the function takes them. Raises Invalid (DULY-E117)."""
@@ -103,9 +106,7 @@ class BatchArguments:
         """The JSON of one item, given as it is or by its fields. Raises Invalid (DULY-E117) when it is none."""
         if len(args) + bool(kwargs) != 1:
             raise Invalid("DULY-E117", f"{self._function.__name__} takes one item at a time, or the fields of one.")
-        payload = _encoded(self._function, args[0] if args else kwargs)
-        self.check(msgspec.json.decode(payload))
-        return payload.decode()
+        return _payload(self._function, args[0] if args else kwargs, self._type)
 
     def check(self, payload: Any) -> Any:
         """The item as the function takes it. Raises Invalid (DULY-E117)."""
@@ -119,6 +120,42 @@ class BatchArguments:
         return bound
 
 
+def _payload(function: Callable[..., Any], value: Any, kind: Any) -> str:
+    """A call as JSON, checked against the handler's type. A field that is a Secret is sent as one, however it was given."""
+    payload = _encoded(function, value)
+    decoded, known = msgspec.json.decode(payload), dict[str, Any]()
+    if is_marked(payload.decode()):
+        # What a reference stands for is text, and more is not known of it here.
+        decoded = _with_places(decoded, known)
+    plain: list[Any] = []
+    checked = _converted(function, decoded, kind, lambda type, value: _secret_or(plain, known, type, value))
+    if plain:
+        payload = _encoded(function, checked)
+        for place, marked in known.items():
+            payload = payload.replace(msgspec.json.encode(place), msgspec.json.encode(marked))
+    return payload.decode()
+
+
+def _with_places(value: Any, known: dict[str, Any]) -> Any:
+    """The value with a text of its own in the place of each secret; `known` has what stands behind it."""
+    if isinstance(value, dict):
+        if MARK in value:
+            place = f"secret {len(known)}"
+            known[place] = value
+            return place
+        return {key: _with_places(item, known) for key, item in value.items()}
+    return [_with_places(item, known) for item in value] if isinstance(value, list) else value
+
+
+def _secret_or(plain: list[Any], known: dict[str, Any], kind: Any, value: Any) -> Any:
+    if (get_origin(kind) or kind) is Secret:
+        if isinstance(value, str) and value in known:
+            marked = known[value][MARK]
+            return Secret.named(marked) if isinstance(marked, str) else _decode_hook(kind, marked["value"])
+        plain.append(value)
+    return _decode_hook(kind, value)
+
+
 def _encoded(function: Callable[..., Any], value: Any) -> bytes:
     try:
         payload = msgspec.json.encode(value, enc_hook=_encode_hook)
@@ -129,9 +166,9 @@ def _encoded(function: Callable[..., Any], value: Any) -> bytes:
     return payload
 
 
-def _converted(function: Callable[..., Any], payload: Any, kind: Any) -> Any:
+def _converted(function: Callable[..., Any], payload: Any, kind: Any, hook: Callable[[Any, Any], Any] | None = None) -> Any:
     try:
-        return msgspec.convert(payload, kind, dec_hook=_decode_hook)
+        return msgspec.convert(payload, kind, dec_hook=hook or _decode_hook)
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at `$.")
         field = where.rstrip("`") or None
@@ -153,13 +190,18 @@ def _default(value: Any) -> Any:
     return msgspec.field(default=value)
 
 
-def _decode_hook(kind: type, value: Any) -> Any:
+def _decode_hook(kind: Any, value: Any) -> Any:
+    if (get_origin(kind) or kind) is Secret:
+        inner = get_args(kind)
+        return Secret(msgspec.convert(value, inner[0], dec_hook=_decode_hook) if inner else value)
     if hasattr(kind, "model_validate"):
         return kind.model_validate(value)
     raise NotImplementedError(f"{kind!r} is not supported")
 
 
 def _encode_hook(value: Any) -> Any:
+    if isinstance(value, Secret):
+        return value.to_json()
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     raise TypeError(f"{type(value).__name__} is not JSON")

@@ -16,16 +16,19 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from duly.domain.instants import from_datetime, to_rfc3339
+from duly.domain.secrets import Secret
 from duly.wire.backfill import BackfillView
 from duly.wire.bulk import BatchView, BulkView, DeadLettersView, DeadLetterView
 from duly.wire.calendars import CalendarShape, CalendarView, ImportView
 from duly.wire.executions import AttemptView, EnqueuedView, ExecutionView, LogLineView
 from duly.wire.fleet import PoolView, StatsView, VersionView, WorkerView
 from duly.wire.jobs import JobDetailView, JobShape, JobView
-from duly.wire.keys import KeyView, NewKeyView
+from duly.wire.keys import KeyView, NewKeyView, RotatedKeyView
 from duly.wire.problems import not_ours, problem
 from duly.wire.schedules import PreviewShape, PreviewView
+from duly.wire.sessions import LinkView, SessionView
 from duly.wire.shapes import Page
+from duly.wire.upcoming import UpcomingView
 from duly.wire.why import WhyView
 
 T = TypeVar("T")
@@ -78,11 +81,17 @@ def list_jobs(
     search: str | None = None,
     pool: str | None = None,
     handler: str | None = None,
+    type: str | None = None,
+    next_fire_after: datetime | None = None,
+    next_fire_before: datetime | None = None,
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[Page[JobView]]:
     """Jobs, newest first."""
-    path = _with_query("/v1/jobs", name=name, state=state, search=search, pool=pool, handler=handler, limit=limit, cursor=cursor)
+    fires = {"nextFireAfter": _time(next_fire_after), "nextFireBefore": _time(next_fire_before)}
+    path = _with_query(
+        "/v1/jobs", name=name, state=state, search=search, pool=pool, handler=handler, type=type, **fires, limit=limit, cursor=cursor
+    )
     return _get(path, Page[JobView])
 
 
@@ -93,23 +102,23 @@ def show_job(job_id: str) -> Call[JobDetailView]:
 
 def change_job(job_id: str, job: JobShape | Mapping[str, Any], *, version: int | None = None) -> Call[JobView]:
     """Give a job a new version; with `version`, only if that is still the current one."""
-    headers = _JSON if version is None else {**_JSON, "If-Match": f'"v{version}"'}
-    return Call(Request("PUT", f"/v1/jobs/{job_id}", msgspec.json.encode(job), headers), JobView)
+    return Call(Request("PUT", f"/v1/jobs/{job_id}", msgspec.json.encode(job, enc_hook=_as_json), _JSON | _if_match(version)), JobView)
 
 
-def cancel_job(job_id: str) -> Call[JobView]:
-    """Cancel a job and its future fires."""
-    return Call(Request("DELETE", f"/v1/jobs/{job_id}"), JobView, True)
+def cancel_job(job_id: str, *, version: int | None = None) -> Call[JobView]:
+    """Cancel a job and its future fires; with `version`, only if that is still the current one."""
+    return Call(Request("DELETE", f"/v1/jobs/{job_id}", headers=_if_match(version)), JobView, True)
 
 
-def pause_job(job_id: str, reason: str | None = None, *, until: datetime | None = None) -> Call[JobView]:
-    """No fire until it is resumed, or until a time."""
-    return Call(_post(f"/v1/jobs/{job_id}/pause", {"reason": reason, "until": until}), JobView, True)
+def pause_job(job_id: str, reason: str | None = None, *, until: datetime | None = None, version: int | None = None) -> Call[JobView]:
+    """No fire until it is resumed, or until a time; with `version`, only if that is still the current one."""
+    request = _post(f"/v1/jobs/{job_id}/pause", {"reason": reason, "until": until}, headers=_if_match(version))
+    return Call(request, JobView, True)
 
 
-def resume_job(job_id: str) -> Call[JobView]:
-    """Fire again from now on."""
-    return Call(_post(f"/v1/jobs/{job_id}/resume", {}), JobView, True)
+def resume_job(job_id: str, *, version: int | None = None) -> Call[JobView]:
+    """Fire again from now on; with `version`, only if that is still the current one."""
+    return Call(_post(f"/v1/jobs/{job_id}/resume", {}, headers=_if_match(version)), JobView, True)
 
 
 def skip_fire(job_id: str, *, at: datetime | None = None) -> Call[JobView]:
@@ -154,10 +163,27 @@ def enqueue_many(job_id: str, payloads: Sequence[Any], *, idempotency_key: str |
 
 
 def list_executions(
-    *, job_id: str | None = None, state: str | None = None, limit: int | None = None, cursor: str | None = None
+    *,
+    job_id: str | None = None,
+    job_name: str | None = None,
+    state: str | None = None,
+    trigger: str | None = None,
+    pool: str | None = None,
+    handler: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    last_outcome: str | None = None,
+    batch_id: str | None = None,
+    worker_id: str | None = None,
+    payload: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
 ) -> Call[Page[ExecutionView]]:
-    """Executions, newest first."""
-    return _get(_with_query("/v1/executions", jobId=job_id, state=state, limit=limit, cursor=cursor), Page[ExecutionView])
+    """Executions, newest first; `payload` has values by their paths, such as {"customer.id": "42"}."""
+    named = {"jobId": job_id, "jobName": job_name, "state": state, "trigger": trigger, "pool": pool, "handler": handler}
+    others = {"since": _time(since), "until": _time(until), "lastOutcome": last_outcome, "batchId": batch_id, "workerId": worker_id}
+    inside = {f"payload.{path}": value for path, value in (payload or {}).items()}
+    return _get(_with_query("/v1/executions", **named, **others, **inside, limit=limit, cursor=cursor), Page[ExecutionView])
 
 
 def show_execution(execution_id: str) -> Call[ExecutionView]:
@@ -254,7 +280,7 @@ def why_execution(execution_id: str) -> Call[WhyView]:
 
 def why_job(job_id: str, *, at: datetime | None = None) -> Call[WhyView]:
     """Why a job does not run now; with a time, why it did not run then, or will not."""
-    return _get(_with_query(f"/v1/jobs/{job_id}/why", at=None if at is None else to_rfc3339(from_datetime(at))), WhyView)
+    return _get(_with_query(f"/v1/jobs/{job_id}/why", at=_time(at)), WhyView)
 
 
 def backfill(
@@ -277,9 +303,9 @@ def backfill(
 # ---------------------------------------------------------------- keys
 
 
-def create_key(role: str, name: str, *, expires_in_sec: float | None = None) -> Call[NewKeyView]:
-    """Make a key; its secret is in the answer and nowhere else."""
-    return Call(_post("/v1/keys", {"role": role, "name": name, "expiresInSec": expires_in_sec}), NewKeyView)
+def create_key(role: str, name: str, *, expires_in_sec: float | None = None, pools: Sequence[str] | None = None) -> Call[NewKeyView]:
+    """Make a key; its secret is in the answer and nowhere else. `pools` are those that a worker's key opens."""
+    return Call(_post("/v1/keys", {"role": role, "name": name, "expiresInSec": expires_in_sec, "pools": pools}), NewKeyView)
 
 
 def list_keys() -> Call[Page[KeyView]]:
@@ -287,9 +313,24 @@ def list_keys() -> Call[Page[KeyView]]:
     return _get("/v1/keys", Page[KeyView])
 
 
+def rotate_key(key_id: str, *, overlap_sec: float = 3600, expires_in_sec: float | None = None) -> Call[RotatedKeyView]:
+    """A new key in the place of one that ends after the overlap."""
+    return Call(_post(f"/v1/keys/{key_id}/rotate", {"overlapSec": overlap_sec, "expiresInSec": expires_in_sec}), RotatedKeyView)
+
+
 def revoke_key(key_id: str) -> Call[KeyView]:
     """A key opens nothing any more."""
     return Call(Request("DELETE", f"/v1/keys/{key_id}"), KeyView, True)
+
+
+def create_login_link(role: str | None = None) -> Call[LinkView]:
+    """A link that logs a browser in, once: as the key's own role or a lower one."""
+    return Call(_post("/v1/sessions/link", {"role": role}), LinkView)
+
+
+def show_session() -> Call[SessionView]:
+    """Who you are."""
+    return _get("/v1/session", SessionView)
 
 
 # ---------------------------------------------------------------- calendars
@@ -345,52 +386,29 @@ def show_stats() -> Call[StatsView]:
     return _get("/v1/stats", StatsView)
 
 
+def list_upcoming(
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    per_job: int | None = None,
+    summary: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[UpcomingView]:
+    """What will fire, soonest first; with summary="minute" how much, minute by minute."""
+    window: dict[str, str | None] = {"from": _time(since), "until": _time(until)}
+    return _get(_with_query("/v1/upcoming", **window, perJob=per_job, summary=summary, limit=limit, cursor=cursor), UpcomingView)
+
+
+def follow_events(*, last_event_id: str | None = None) -> Request:
+    """A stream of what changes in the tenant; `Events` reads it. With the id of an event, from there on."""
+    resumed = {} if last_event_id is None else {"Last-Event-ID": last_event_id}
+    return Request("GET", "/v1/events", headers={"Accept": "text/event-stream", **resumed})
+
+
 def show_version() -> Call[VersionView]:
     """What runs there; needs no key."""
     return _get("/version", VersionView)
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One event of a stream."""
-
-    name: str
-    data: bytes
-    id: str | None = None
-
-
-class Events:
-    """Reads a text/event-stream as it comes, in pieces of any size."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-        self._name = "message"
-        self._id: str | None = None
-        self._data: list[bytes] = []
-
-    def feed(self, piece: bytes) -> Iterator[Event]:
-        """The events that this piece completes."""
-        *lines, self._rest = (self._rest + piece).split(b"\n")
-        for line in lines:
-            line = line.removesuffix(b"\r")
-            if not line:
-                if self._data:
-                    yield Event(self._name, b"\n".join(self._data), self._id)
-                self._name, self._data = "message", []
-                continue
-            key, _, value = line.partition(b":")
-            value = value.removeprefix(b" ")
-            if key == b"event":
-                self._name = value.decode()
-            elif key == b"data":
-                self._data.append(value)
-            elif key == b"id":
-                self._id = value.decode()
-
-
-def log_line(event: Event) -> LogLineView | None:
-    """The log line that an event carries; None for any other event."""
-    return msgspec.json.decode(event.data, type=LogLineView) if event.name == "log" else None
 
 
 def every_page(fetch: Callable[[Call[Page[T]]], Page[T]], listing: Callable[[str | None], Call[Page[T]]], most: int) -> Iterator[T]:
@@ -412,9 +430,13 @@ def _get(path: str, kind: Any) -> Call[Any]:
     return Call(Request("GET", path), kind, True)
 
 
-def _post(path: str, body: Any, idempotency_key: str | None = None) -> Request:
-    headers = _JSON if idempotency_key is None else {**_JSON, "Idempotency-Key": idempotency_key}
-    return Request("POST", path, msgspec.json.encode(body), headers)
+def _post(path: str, body: Any, idempotency_key: str | None = None, *, headers: Mapping[str, str] | None = None) -> Request:
+    named = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
+    return Request("POST", path, msgspec.json.encode(body, enc_hook=_as_json), {**_JSON, **named, **(headers or {})})
+
+
+def _if_match(version: int | None) -> dict[str, str]:
+    return {} if version is None else {"If-Match": f'"v{version}"'}
 
 
 def _given(**values: Any) -> dict[str, Any]:
@@ -422,6 +444,17 @@ def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not msgspec.UNSET and (value is not None or name == "payload")}
 
 
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else to_rfc3339(from_datetime(at))
+
+
 def _with_query(path: str, **values: str | int | None) -> str:
     given = {name: value for name, value in values.items() if value is not None}
     return f"{path}?{urlencode(given)}" if given else path
+
+
+def _as_json(value: Any) -> Any:
+    """A Secret in a payload goes as the server knows it."""
+    if isinstance(value, Secret):
+        return value.to_json()
+    raise TypeError(f"{type(value).__name__} is not JSON")

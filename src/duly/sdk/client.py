@@ -17,7 +17,8 @@ from typing import TypeVar
 from urllib.parse import quote, urlsplit
 
 from duly.domain.errors import Invalid
-from duly.sdk.calls import Call, Event, Events, Request
+from duly.sdk.calls import Call, Request
+from duly.sdk.streams import Event, Events
 from duly.wire.problems import problem, unreachable
 
 T = TypeVar("T")

@@ -201,7 +201,7 @@ class Context:
 
     def result(self, value: Any) -> None:
         """What the execution's result is when its transaction commits: what a handler returns comes too late for that."""
-        self._result = encode_result(value)
+        self._result = encode_result(value, self._attempt)
 
     def complete_with(self, connection: Any, result: Any = None) -> Any:
         """End this attempt as succeeded in a transaction of yours, on any connection that `Task.using` takes: call it last, then commit.
@@ -209,13 +209,13 @@ class Context:
         Raises LeaseLost when the attempt is no longer yours to end: roll back. Returns a coroutine if the library is async. What the
         handler returns counts only if that transaction was rolled back.
         """
-        return complete_with(self._attempt, connection, self._result if result is None else encode_result(result))
+        return complete_with(self._attempt, connection, self._result if result is None else encode_result(result, self._attempt))
 
     def returned(self, value: Any) -> Any:
         """What the worker reports for what the handler returned: what was committed stands."""
         if not self._ended:
             return value
-        if value is not None and encode_result(value) != self._result:
+        if value is not None and encode_result(value, self._attempt) != self._result:
             self.log.warning("the result was committed with the transaction; what the handler returned later is not kept")
         return None if self._result is None else msgspec.json.decode(self._result)
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from duly.domain.codes import CODES
-from duly.domain.errors import Conflict, DulyError, Invalid, NotFound, TooLarge, Unavailable
+from duly.domain.errors import Conflict, DulyError, Invalid, NotFound, TooLarge, TooMany, Unavailable
 
 Rows = list[Any]
 
 _REFUSAL = re.compile(r"(DULY-E\d{3}): ([^\n]*)")
-_KINDS: dict[int, type[DulyError]] = {404: NotFound, 409: Conflict, 413: TooLarge}
+_KINDS: dict[int, type[DulyError]] = {404: NotFound, 409: Conflict, 413: TooLarge, 429: TooMany}
 # The schema, a function or a table is not there.
 _NOT_OURS = frozenset({"3F000", "42883", "42P01"})
 _HINT = "Pass a connection of asyncpg, psycopg 3, SQLAlchemy or Django to the PostgreSQL database that is Duly's store."

@@ -64,7 +64,7 @@ class Task(Generic[P, R]):
 
     def using(self, connection: Any) -> Using:
         """The same in a transaction of yours: `await send_mail.using(connection).enqueue(user_id=7)`. See Using."""
-        return Using(self.name, self.arguments, connection)
+        return Using(self.name, self.arguments, connection, sealed=self._app.is_sealed)
 
     def call(self) -> PythonCall:
         """How a worker runs it."""
@@ -73,7 +73,7 @@ class Task(Generic[P, R]):
             many = batch.call_async if is_async else batch.call_sync
             return PythonCall(self.name, self.kind, many(self._function, self.arguments), self.spec.batch)
         single = self._call_async if is_async else self._call_sync
-        return PythonCall(self.name, self.kind, single(self.arguments))
+        return PythonCall(self.name, self.kind, single(self.arguments), secret_defaults=self.arguments.secret_defaults)
 
     def _call_async(self, arguments: Arguments) -> Callable[[Attempt], Coroutine[Any, Any, Any]]:
         function: Any = self._function

@@ -23,6 +23,7 @@ from duly.domain.durations import parse_duration
 from duly.domain.errors import Invalid, LeaseLost, TooLarge
 from duly.domain.ids import execution_text
 from duly.domain.instants import Instant, Micros, from_datetime, to_rfc3339
+from duly.domain.secrets import check_json
 from duly.ports.handlers import Attempt
 from duly.ports.transactions import Transactions
 from duly.sdk.drivers import Line, Rows, line_to
@@ -53,7 +54,13 @@ class Using:
 
     __slots__ = ("_arguments", "_job", "_line")
 
-    def __init__(self, job: str, arguments: Arguments | BatchArguments, connection: Any) -> None:
+    def __init__(self, job: str, arguments: Arguments | BatchArguments, connection: Any, *, sealed: bool = False) -> None:
+        if sealed:
+            raise Invalid(
+                "DULY-E144",
+                "Payloads are encrypted, and SQL cannot do that: this one would be stored in clear.",
+                hint="Enqueue without a transaction, or unset DULY_PAYLOAD_KEYS here.",
+            )
         self._job = job
         self._arguments = arguments
         self._line = line_to(connection)
@@ -78,6 +85,9 @@ class Using:
         return self._send([payload], lambda rows: rows[0][0], run_at, delay)
 
     def _send(self, payloads: list[str], answer: Callable[[Rows], Any], run_at: Instant | None = None, delay: Micros | None = None) -> Any:
+        for payload in payloads:
+            # SQL encrypts nothing.
+            check_json(payload, "payload", values=False)
         values = (
             self._job,
             f"[{','.join(payloads)}]",
@@ -108,12 +118,15 @@ async def _asked_async(line: Line, statement: str, values: tuple[Any, ...], answ
 # ---------------------------------------------------------------- complete
 
 
-def encode_result(value: Any) -> str | None:
-    """A result as it is stored. Raises Invalid (DULY-E106) for what is not JSON, TooLarge (DULY-E109) for too much of it."""
+def encode_result(value: Any, attempt: Attempt) -> str | None:
+    """A result as it is stored, without the attempt's secrets.
+
+    Raises Invalid (DULY-E106) for what is not JSON, TooLarge (DULY-E109) for too much of it.
+    """
     if value is None:
         return None
     try:
-        encoded = msgspec.json.encode(value).decode()
+        encoded = attempt.hidden_json(msgspec.json.encode(value).decode())
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid("DULY-E106", f"it is not JSON: {error}.", field="result") from error
     if len(encoded) > LARGEST_RESULT:

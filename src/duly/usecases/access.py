@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from functools import partial
 from hashlib import sha256
 from typing import Protocol
 
@@ -10,9 +11,11 @@ from duly.domain.access import BY_SERVER, DEFAULT_TENANT, DEFAULT_TENANT_NUMBER,
 from duly.domain.audit import Deed
 from duly.domain.errors import Invalid, NotFound
 from duly.domain.instants import SECOND, Instant, Micros
+from duly.domain.keys import KeyRow, Minted, check_name, check_pools, shown_prefix
 from duly.ports.clock import Clock, Entropy
-from duly.ports.keys import KeyRow, Keys
-from duly.usecases.deeds import key_created
+from duly.ports.keys import Keys
+from duly.usecases.deeds import key_created, key_rotated
+from duly.usecases.uses import Uses
 
 PREFIX = "duly_"
 # A key is looked up again after this long, so a revocation takes effect everywhere within it.
@@ -26,23 +29,26 @@ class Access:
         self._store = store
         self._clock = clock
         self._known: dict[str, tuple[Instant, Actor]] = {}
+        self.uses: Uses[str] = Uses()
 
     async def recognise(self, secret: str) -> Actor | None:
         """The actor behind a key; None when it is unknown, expired or revoked."""
         now = self._clock.boottime()
         known = self._known.get(secret)
         if known is not None and 0 <= now - known[0] < TRUSTED_FOR:
+            self.uses.note(known[1].key_id, self._clock.now())
             return known[1]
         self._known.pop(secret, None)
         if not is_key_shaped(secret):
             return None
         row = await self._store.key(key_id(secret))
-        if row is None or not hmac.compare_digest(row.hash, _hash(secret)) or not _is_valid(row, self._clock.now()):
+        if row is None or not hmac.compare_digest(row.hash, _hash(secret)) or not row.is_alive(self._clock.now()):
             return None
-        actor = Actor(tenant=row.tenant, tenant_name=row.tenant_name, role=Role[row.role], key_id=row.id)
+        actor = _actor(row)
         if len(self._known) > 10_000:
             self._known.clear()
         self._known[secret] = (now, actor)
+        self.uses.note(row.id, self._clock.now())
         return actor
 
 
@@ -54,10 +60,17 @@ class Keyring:
         self._clock = clock
         self._entropy = entropy
 
-    async def create(self, actor: Actor, role: Role, name: str, lasts: Micros | None = None) -> tuple[KeyRow, str]:
-        """A new key and its secret, which is kept nowhere. The name is for people and need not be unique."""
+    async def create(
+        self, actor: Actor, role: Role, name: str, lasts: Micros | None = None, pools: tuple[str, ...] | None = None
+    ) -> tuple[KeyRow, str]:
+        """A new key and its secret, which is kept nowhere. The name is for people and need not be unique.
+
+        `pools` are those that a worker's key opens; None are all of them.
+        """
+        check_name(name)
+        check_pools(role, pools)
         now = self._clock.now()
-        secret = _new_secret(self._entropy)
+        secret = new_secret(self._entropy)
         row = KeyRow(
             id=key_id(secret),
             tenant=actor.tenant,
@@ -67,6 +80,9 @@ class Keyring:
             hash=_hash(secret),
             created_at=now,
             expires_at=None if lasts is None else now + lasts,
+            prefix=shown_prefix(secret),
+            pools=pools,
+            lasts=lasts,
         )
         await self._store.add_key(row, deed=key_created(actor, row))
         return row, secret
@@ -76,12 +92,29 @@ class Keyring:
         return await self._store.keys(actor.tenant)
 
     async def revoke(self, actor: Actor, id: str) -> KeyRow:
-        """The key opens nothing any more. Raises NotFound when the tenant has none of that id."""
+        """The key opens nothing any more. Raises NotFound when the tenant has none of that id.
+
+        Raises Conflict (DULY-E306) when nobody could administer the tenant after it.
+        """
         now = self._clock.now()
         row = await self._store.revoke_key(actor.tenant, id, now, deed=Deed(actor, now, "key.revoke", "key", id))
         if row is None:
-            raise NotFound("DULY-E225", f"There is no key {id}.", field="keyId")
+            raise _no_such_key(id)
         return row
+
+    async def rotate(self, actor: Actor, id: str, overlap: Micros, lasts: Micros | None = None) -> tuple[KeyRow, KeyRow, str]:
+        """A new key in the place of an old one: (old, new, the new secret). Both work until the overlap is over.
+
+        It may be repeated when an answer was lost: a secret that nobody saw is in nobody's hands, and its key can be revoked.
+        """
+        secret = new_secret(self._entropy)
+        minted = Minted(key_id(secret), _hash(secret), shown_prefix(secret))
+        now = self._clock.now()
+        deed = partial(key_rotated, actor, now)
+        found = await self._store.rotate_key(actor.tenant, id, minted, overlap, lasts, now, deed=deed)
+        if found is None:
+            raise _no_such_key(id)
+        return *found, secret
 
 
 class Keeper(Protocol):
@@ -92,7 +125,7 @@ class Keeper(Protocol):
 
 
 async def ensure_admin_key(store: Keys, wanted: str | None, now: Instant, entropy: Entropy, keep: Keeper) -> str | None:
-    """See to it that somebody can administer the store: `wanted` if given, else a new key when there is none yet.
+    """See to it that somebody can administer the store: `wanted` if given, else a new key when none is alive.
 
     A new key is kept before the store knows it, and one that is kept is used again: whenever we are interrupted, and however
     many processes start at once, the key that is kept works in the end. Returns the secret only when it was made here: it is
@@ -104,9 +137,9 @@ async def ensure_admin_key(store: Keys, wanted: str | None, now: Instant, entrop
             raise Invalid("DULY-E601", "DULY_ADMIN_KEY must have 8 to 200 visible ASCII characters.", hint=hint)
         await _add_admin(store, wanted, now)
         return None
-    if await store.any_admin_key():
+    if await store.any_admin_key(DEFAULT_TENANT_NUMBER, now):
         return None
-    made = _new_secret(entropy)
+    made = new_secret(entropy)
     secret = keep(made)
     if not await _add_admin(store, secret, now) and not await _is_alive(store, secret, now):
         # The kept one was revoked, and stays so.
@@ -123,7 +156,7 @@ async def _add_admin(store: Keys, secret: str, now: Instant) -> bool:
 
 async def _is_alive(store: Keys, secret: str, now: Instant) -> bool:
     row = await store.key(key_id(secret))
-    return row is not None and _is_valid(row, now)
+    return row is not None and row.is_alive(now)
 
 
 def is_key_shaped(secret: str) -> bool:
@@ -136,7 +169,8 @@ def key_id(secret: str) -> str:
     return _hash(secret).hex()[:16]
 
 
-def _new_secret(entropy: Entropy) -> str:
+def new_secret(entropy: Entropy) -> str:
+    """256 random bits, as everything secret of ours looks."""
     return f"{PREFIX}{entropy(256):064x}"
 
 
@@ -154,8 +188,20 @@ def _admin_row(secret: str, now: Instant) -> KeyRow:
         name="first admin key",
         hash=_hash(secret),
         created_at=now,
+        prefix=shown_prefix(secret),
     )
 
 
-def _is_valid(row: KeyRow, now: Instant) -> bool:
-    return row.revoked_at is None and (row.expires_at is None or row.expires_at > now)
+def _actor(row: KeyRow) -> Actor:
+    return Actor(
+        tenant=row.tenant,
+        tenant_name=row.tenant_name,
+        role=Role[row.role],
+        key_id=row.id,
+        family=row.family or row.id,
+        pools=None if row.pools is None else frozenset(row.pools),
+    )
+
+
+def _no_such_key(id: str) -> NotFound:
+    return NotFound("DULY-E225", f"There is no key {id}.", field="keyId")

@@ -65,6 +65,7 @@ class Backfills:
 
     async def start(self, actor: Actor, job_id: JobId, ask: BackfillAsk) -> BackfillReport:
         """Plan it, and unless it is a dry run, do it: oldest first."""
+        self._executions.check_payload(ask.payload)
         job = await self._jobs.show(actor, job_id)
         if job.state is JobState.CANCELLED:
             raise Conflict("DULY-E210", "The job is cancelled and stays so.", field="state", hint="Create a new one.")

@@ -106,6 +106,7 @@ class Bulk:
     async def start(self, actor: Actor, ask: BulkAsk) -> BulkReport:
         """Do it to all that match, at most `MOST_PER_CALL` of them; the rest by `go_on`. A dry run only counts."""
         _refuse_contradictions(ask)
+        self._executions.check_payload(ask.payload)
         now = self._clock.now()
         # What comes into being from now on is not meant, however long the batch takes.
         before = now + 1 if ask.match.created_before is None else min(ask.match.created_before, now + 1)
@@ -266,9 +267,11 @@ class Bulk:
             payload = candidate.payload if work.payload is None else work.payload
             wanted = Wanted(payload=payload, run_at=max(run_at, now), trigger=Trigger.REPLAY, batch=work.batch)
             try:
+                self._executions.check_payload(payload)
                 [new] = await self._executions.headers(job, [wanted])
             except (Invalid, TooLarge):
-                # The job's present limits cannot be counted by what this one carries, or its tenant may no longer send so much.
+                # The job's present limits cannot be counted by what this one carries, its tenant may no longer send so much,
+                # or it cannot be read.
                 continue
             pairs.append((candidate.id, new._replace(id=id)))
         work.made += len(pairs)

@@ -74,12 +74,16 @@ class Calendars:
                 break
         raise Conflict("DULY-E209", "The calendar has changed meanwhile.", hint="Read it again and repeat the change.")
 
-    async def delete(self, actor: Actor, name: str) -> CalendarRow:
-        """Forget it, unless a job still names it."""
+    async def delete(self, actor: Actor, name: str, expected: int | None = None) -> CalendarRow:
+        """Forget it, unless a job still names it, or it has another version than the one that the caller has read."""
         row = await self.show(actor, name)
-        users = await self._store.delete_calendar(actor.tenant, name, deed=calendar_deleted(actor, self._clock.now(), row.calendar))
+        if expected is not None and row.calendar.version != expected:
+            raise Conflict("DULY-E209", "The calendar has changed meanwhile.", hint="Read it again, then delete it.")
+        deed = calendar_deleted(actor, self._clock.now(), row.calendar)
+        users = await self._store.delete_calendar(actor.tenant, name, row.calendar.version, deed=deed)
         if users is None:
-            raise _no_such(name)
+            await self.show(actor, name)
+            raise Conflict("DULY-E209", "The calendar has changed meanwhile.", hint="Read it again, then delete it.")
         if users:
             more = f" and {len(users) - NAMED_JOBS} more" if len(users) > NAMED_JOBS else ""
             raise Conflict("DULY-E252", f"The calendar is in use by {', '.join(users[:NAMED_JOBS])}{more}.", field="name")

@@ -103,7 +103,9 @@ def calendar_deleted(actor: Actor, at: Instant, calendar: Calendar) -> Deed:
 
 def key_created(actor: Actor, row: KeyRow) -> Deed:
     """A new key: whose, for what and for how long."""
-    after = {"role": row.role, "name": row.name, "expiresAt": None if row.expires_at is None else to_rfc3339(row.expires_at)}
+    after: dict[str, Any] = {"role": row.role, "name": row.name}
+    after |= {"expiresAt": None if row.expires_at is None else to_rfc3339(row.expires_at)}
+    after |= {} if row.pools is None else {"pools": list(row.pools)}
     return Deed(actor, row.created_at, "key.create", "key", row.id, after=after)
 
 
@@ -122,6 +124,12 @@ def tenant_changed(actor: Actor, at: Instant, before: Tenant, weight: int, quota
 def _wire(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Names as the wire writes them; what is None is left out."""
     return {re.sub("_(.)", lambda found: found[1].upper(), name): value for name, value in fields.items() if value is not None}
+
+
+def key_rotated(actor: Actor, at: Instant, old: KeyRow, new: KeyRow) -> Deed:
+    """A key in the place of another, which ends after the overlap."""
+    ends = None if old.expires_at is None else to_rfc3339(old.expires_at)
+    return Deed(actor, at, "key.rotate", "key", old.id, after={"newKeyId": new.id, "expiresAt": ends})
 
 
 def _definition(job: Job, spec: JobSpec, now: Instant) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ from duly.domain.instants import Instant, Micros
 from duly.domain.job import HEAD_STARTS, Job, Priority
 from duly.domain.lifecycle import JobState, State, Trigger, is_final
 from duly.domain.limits import gates_of, unique_key
+from duly.domain.secrets import check_json
 from duly.domain.shards import shard_of
 from duly.domain.tenants import NO_QUOTAS, Quotas, check_payload, tenant_gates
 from duly.ports.clock import Clock, Entropy
@@ -56,7 +57,7 @@ def _size(submission: _Submission) -> int:
 
 
 class Executions:
-    """The use cases on executions."""
+    """The use cases on executions. `sealed`: the store encrypts payloads, so they may have secret values in them."""
 
     def __init__(
         self,
@@ -68,6 +69,8 @@ class Executions:
         clock: Clock,
         entropy: Entropy,
         transport: Transport,
+        *,
+        sealed: bool = False,
     ) -> None:
         self._jobs = jobs
         self._quotas = quotas
@@ -77,6 +80,7 @@ class Executions:
         self._clock = clock
         self._entropy = entropy
         self._transport = transport
+        self._sealed = sealed
         self._enqueues: Coalescer[_Submission, dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=_size)
         # Whoever brings one must not wait behind somebody's thousands.
         self._bulk: Coalescer[_Submission, dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=_size)
@@ -111,6 +115,7 @@ class Executions:
         Raises TooMany past the tenant's quotas; then nothing of it is written.
         """
         now = self._clock.now()
+        self._check(new)
         if idempotency is None:
             submission = _Submission(new, deed)
             if _is_bounded(new[0]):
@@ -166,7 +171,18 @@ class Executions:
     async def replay_of(self, actor: Actor, id: ExecutionId, payload: str | None) -> NewExecution:
         """The same execution, not written yet: for those who write more in the same transaction."""
         job, wanted = await self._replayed(actor, id, payload)
-        return (await self.headers(job, [wanted]))[0]
+        new = await self.headers(job, [wanted])
+        self._check(new)
+        return new[0]
+
+    def _check(self, new: Sequence[NewExecution]) -> None:
+        for item in new:
+            self.check_payload(item.payload)
+
+    def check_payload(self, payload: str | None) -> None:
+        """Refuse one whose secrets are malformed (DULY-E141), would be stored in clear (DULY-E142) or cannot be read (DULY-E143)."""
+        if payload is not None:
+            check_json(payload, "payload", values=self._sealed)
 
     async def _replayed(self, actor: Actor, id: ExecutionId, payload: str | None) -> tuple[Job, Wanted]:
         past = await self.show(actor, id)

@@ -42,10 +42,18 @@ class _Creation:
 
 
 class Jobs:
-    """The use cases on job definitions."""
+    """The use cases on job definitions. `sealed`: the store encrypts payloads, so they may have secret values in them."""
 
     def __init__(
-        self, store: Definitions, overdue: Overdue, quotas: Directory, clock: Clock, entropy: Entropy, transport: Transport
+        self,
+        store: Definitions,
+        overdue: Overdue,
+        quotas: Directory,
+        clock: Clock,
+        entropy: Entropy,
+        transport: Transport,
+        *,
+        sealed: bool = False,
     ) -> None:
         self._store = store
         self._overdue = overdue
@@ -53,6 +61,7 @@ class Jobs:
         self._clock = clock
         self._entropy = entropy
         self._transport = transport
+        self._sealed = sealed
         self._creations: Coalescer[_Creation, list[Job]] = Coalescer(self._flush, most=5_000, weigh=lambda creation: len(creation.jobs))
         self._lookups: Coalescer[tuple[int, JobId], Job | None] = Coalescer(self._look_up)
 
@@ -77,7 +86,7 @@ class Jobs:
         for nth, (id, spec) in enumerate(wanted):
             with _naming_the(nth, len(wanted)):
                 check_payload(quotas, spec.payload)
-                new.append(replace(_new_job(actor, id, _written_out(spec, known), now), within_quota=bounded))
+                new.append(replace(_new_job(actor, id, _written_out(spec, known), now, sealed=self._sealed), within_quota=bounded))
         twice, times = Counter(item.spec.name for item in new).most_common(1)[0]
         if times > 1:
             raise Conflict("DULY-E208", f"The name {twice!r} stands twice in this batch.", field="name")
@@ -129,8 +138,7 @@ class Jobs:
         """A new version. What is unchanged in its timing keeps its next fire; a paused job stays paused."""
         now = self._clock.now()
         before = await self.show(actor, id)
-        if expected is not None and before.version.version != expected:
-            raise _somebody_was_faster()
+        _demand_version(before, expected)
         return await self.change_spec(
             actor, before, spec_of(shape, now, fallback_name=before.version.spec.name), now, retry=expected is None
         )
@@ -143,7 +151,7 @@ class Jobs:
         first; a one-time job moves to its new time, late or not.
         """
         spec = await self.written_out(actor, spec)
-        check_spec(spec)
+        check_spec(spec, sealed=self._sealed)
         check_payload(await self._quotas.of(actor.tenant), spec.payload)
         schedule = schedule_of(spec.timing, before.id)
         if isinstance(schedule, CalendarSchedule) and first_fire(schedule, now) is None:
@@ -166,7 +174,7 @@ class Jobs:
             await self._transport.announce_due(after.next_fire_at)
         return after
 
-    async def pause(self, actor: Actor, id: JobId, reason: str | None, until: Instant | None = None) -> Job:
+    async def pause(self, actor: Actor, id: JobId, reason: str | None, until: Instant | None = None, expected: int | None = None) -> Job:
         """Nothing starts from now on until it is resumed or, with `until`, until then. Pausing twice the same way changes nothing.
 
         A fire that was due and not dispatched yet is recorded as skipped by who paused it; a one-time job's waits for the end.
@@ -185,21 +193,22 @@ class Jobs:
                 raise Conflict("DULY-E210", "The job has no fire after that time.", field="until", hint=hint)
             return following
 
-        after = await self._set_state(actor, id, JobState.PAUSED, pausing, reason, until, action="job.pause")
+        after = await self._set_state(actor, id, JobState.PAUSED, pausing, reason, until, expected, action="job.pause")
         if until is not None and after.next_fire_at is not None:
             await self._transport.announce_due(after.next_fire_at)
         return after
 
-    async def resume(self, actor: Actor, id: JobId) -> Job:
+    async def resume(self, actor: Actor, id: JobId, expected: int | None = None) -> Job:
         """Fires again from now on; what lay in the pause is not made up for, except a one-time job's only fire."""
         before = await self.show(actor, id)
         if before.state is JobState.COMPLETED:
+            _demand_version(before, expected)
             return before
 
         def resuming(job: Job, now: Instant) -> Instant | None:
             return first_fire(job.version.schedule, now)
 
-        after = await self._set_state(actor, id, JobState.ACTIVE, resuming, None, action="job.resume")
+        after = await self._set_state(actor, id, JobState.ACTIVE, resuming, None, expected=expected, action="job.resume")
         if after.next_fire_at is not None:
             await self._transport.announce_due(after.next_fire_at)
         return after
@@ -243,12 +252,12 @@ class Jobs:
                 return await self.show(actor, id)
         raise _somebody_was_faster()
 
-    async def cancel(self, actor: Actor, id: JobId) -> Job:
+    async def cancel(self, actor: Actor, id: JobId, expected: int | None = None) -> Job:
         """Cancel the job and its future fires; what runs goes on. Cancelling twice is a no-op.
 
         A fire that was due and not dispatched yet is recorded as skipped by who cancelled it.
         """
-        return await self._set_state(actor, id, JobState.CANCELLED, lambda job, now: None, None, action="job.cancel")
+        return await self._set_state(actor, id, JobState.CANCELLED, lambda job, now: None, None, expected=expected, action="job.cancel")
 
     async def _set_state(
         self,
@@ -258,12 +267,14 @@ class Jobs:
         following: Callable[[Job, Instant], Instant | None],
         reason: str | None,
         until: Instant | None = None,
+        expected: int | None = None,
         *,
         action: str,
     ) -> Job:
         """Move the job to a state; where its schedule waits is decided against the version that it has then."""
         for _ in range(TRIES):
             before = await self.show(actor, id)
+            _demand_version(before, expected)
             now = self._clock.now()
             if before.standing(now) is state and (state is not JobState.PAUSED or before.paused_until == until):
                 return before
@@ -310,8 +321,8 @@ def _fallback_name(shape: JobShape, id: JobId) -> str:
     return f"{handler[:90] if handler is not None and NAME.match(handler) else 'job'}-{id.hex}"
 
 
-def _new_job(actor: Actor, id: JobId, spec: JobSpec, now: Instant) -> NewJob:
-    check_spec(spec)
+def _new_job(actor: Actor, id: JobId, spec: JobSpec, now: Instant, *, sealed: bool) -> NewJob:
+    check_spec(spec, sealed=sealed)
     schedule = schedule_of(spec.timing, id)
     first = first_fire(schedule, now)
     if schedule is not None and first is None:
@@ -352,6 +363,12 @@ def _not_a_fire(schedule: Schedule, following: Instant, at: Instant) -> Invalid:
 
 def _somebody_was_faster() -> Conflict:
     return Conflict("DULY-E209", "The job has changed meanwhile.", hint="Read it again and repeat the change.")
+
+
+def _demand_version(job: Job, expected: int | None) -> None:
+    """Raises Conflict unless the job has the version that the caller has read."""
+    if expected is not None and job.version.version != expected:
+        raise _somebody_was_faster()
 
 
 def _refuse_cancelled(job: Job) -> None:

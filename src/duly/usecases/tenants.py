@@ -91,11 +91,13 @@ class Tenants:
                 await self._transport.announce(routes)
             return await self._visible(actor, name)
 
-    async def add_key(self, actor: Actor, name: str, role: Role, key_name: str, lasts: Micros | None) -> tuple[KeyRow, str]:
+    async def add_key(
+        self, actor: Actor, name: str, role: Role, key_name: str, lasts: Micros | None, pools: tuple[str, ...] | None
+    ) -> tuple[KeyRow, str]:
         """A key of that tenant and its secret: for one that has lost its own."""
         with _reach(actor):
             tenant = await self._visible(actor, name)
-            return await self._keyring.create(_administrator(tenant, actor), role, key_name, lasts)
+            return await self._keyring.create(_administrator(tenant, actor), role, key_name, lasts, pools)
 
     async def _visible(self, actor: Actor, name: str) -> Tenant:
         found = await self._store.named(name) if administers_all(actor) or name == actor.tenant_name else None

@@ -1,7 +1,7 @@
 """The worker protocol: what workers ask that reach the store through the API.
 
-A worker is bound to the tenant of the key that registered it, takes that tenant's work only, and may write
-about nothing but executions under its own leases. Everything may be repeated: an answer that was lost on the
+A worker is bound to the key that registered it and to its tenant, takes that tenant's work only, from a pool that the
+key opens, and may write about nothing but executions under its own leases. Everything may be repeated: an answer that was lost on the
 way is read from the ledger again.
 """
 
@@ -16,7 +16,7 @@ from uuid import UUID
 from duly.domain import decide
 from duly.domain.access import Actor, Role
 from duly.domain.audit import Deed
-from duly.domain.errors import Conflict, DulyError, NotFound
+from duly.domain.errors import Conflict, DulyError, Forbidden, NotFound
 from duly.domain.execution import Claimed, Finished, LeaseId, LogLine, Lost, Saved, Stop, Verdict, WorkerId
 from duly.domain.fairness import share_out, within_rooms
 from duly.domain.ids import ExecutionId, execution_text
@@ -24,7 +24,7 @@ from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import Outcome, State
 from duly.domain.recent import Recent
-from duly.domain.serving import Needs, misfits
+from duly.domain.serving import Needs, check_worker, misfits
 from duly.domain.shards import shard_of
 from duly.ports.clock import Clock, Entropy
 from duly.ports.desk import Ended, Held, Member
@@ -102,8 +102,10 @@ class Workers:
         return ttl - ttl * 2 // 15
 
     async def register(self, actor: Actor, name: str, about: WorkerAbout, ttl: Micros | None) -> WorkerId:
-        """A new worker for the work of the actor's tenant."""
-        return await self._store.liveness.register(name, about, self._clock.now(), self.lifetime(ttl), actor.tenant)
+        """A new worker for the work of the actor's tenant. Raises Forbidden (DULY-E304) when its key does not open the pool."""
+        check_worker(name, about.pool, about.labels, about.handlers)
+        _demand_pool(actor, about.pool)
+        return await self._store.liveness.register(name, about, self._clock.now(), self.lifetime(ttl), actor.tenant, actor.family or None)
 
     async def heartbeat(self, actor: Actor, worker: WorkerId, ttl: Micros | None) -> list[Stop]:
         """Live on; answers what was asked to stop. Raises NotFound with DULY-E222 when the worker is lost for good."""
@@ -314,14 +316,25 @@ class Workers:
     # ------------------------------------------------------------ who asks
 
     async def _row(self, actor: Actor, worker: WorkerId) -> WorkerRow:
-        """The worker, if it is of the actor's tenant: a stranger learns nothing, not even that it exists."""
+        """The worker, if it is of the actor's tenant: a stranger learns nothing, not even that it exists.
+
+        Raises Forbidden when another key registered it: only that one, what it was rotated to, and an ADMIN act as it.
+        """
         row = await self._store.desk.worker(worker)
         if row is None or row.tenant != actor.tenant:
             raise NotFound("DULY-E221", "There is no such worker.", field="workerId")
+        if row.family is not None and row.family != actor.family and actor.role is not Role.ADMIN:
+            raise Forbidden("DULY-E305", "Another key registered this worker.", field="workerId")
+        _demand_pool(actor, row.about.pool)
         return row
 
     async def _touched(self, worker: WorkerId, ids: Sequence[ExecutionId]) -> set[ExecutionId]:
         return await self._store.desk.touched(worker, ids) if ids else set()
+
+
+def _demand_pool(actor: Actor, pool: str) -> None:
+    if not actor.may_serve(pool):
+        raise Forbidden("DULY-E304", f"The key does not open the pool {pool}.", field="pool")
 
 
 def _finished(report: Report, member: Member, version: JobVersion, verdict: Verdict, now: Instant) -> Finished:

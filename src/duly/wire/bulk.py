@@ -15,7 +15,11 @@ from duly.wire.shapes import Moment, Shape, View, moment, pattern
 JobIdText = Annotated[str, Meta(extra_json_schema=pattern("^job_[0-9a-f]{32}$"))]
 ExecutionIdText = Annotated[str, Meta(extra_json_schema=pattern("^run_[0-9a-f]{32}$"))]
 BatchIdText = Annotated[str, Meta(extra_json_schema=pattern("^batch_[0-9a-f]{32}$"))]
-CauseText = Annotated[str, Meta(min_length=1, max_length=64, description="A group's `cause`.", extra_json_schema=pattern("^[0-9a-f]+$"))]
+# `\Z`, because `$` takes a newline; the document says it as others write it.
+CauseText = Annotated[
+    str,
+    Meta(min_length=1, max_length=64, pattern=r"^[0-9a-f]+\Z", description="A group's `cause`.", extra_json_schema=pattern("^[0-9a-f]+$")),
+]
 Rate = Annotated[float, Meta(gt=0, le=100_000)]
 Count = Annotated[int, Meta(ge=1, le=10_000)]
 

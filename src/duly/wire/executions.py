@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from duly.domain.execution import Attempt, Execution, LogLine, Saved
 from duly.domain.ids import batch_text, execution_text, job_text
 from duly.domain.job import Priority
+from duly.domain.secrets import masked_json
 from duly.wire.shapes import Moment, Seconds, Shape, View, shown, shown_json
 
 
@@ -157,7 +158,7 @@ def execution_view(execution: Execution) -> ExecutionView:
         finished_at=shown(execution.finished_at),
         # A retry is late when it starts after its own time, not because it had to wait for it.
         lateness_ms=None if started is None else (started - (execution.attempt_due_at or execution.due_at)) // 1000,
-        payload=shown_json(execution.payload),
+        payload=shown_json(masked_json(execution.payload)),
         result=shown_json(execution.result),
         error=shown_json(execution.error),
         progress=None if execution.saved is None else shown_json(execution.saved.progress),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import field
+
 from duly.wire.shapes import View
 
 
@@ -34,12 +36,26 @@ class PoolView(View, kw_only=True):
     oldest_pending_at: str | None
 
 
+class LastHourView(View, kw_only=True):
+    """What came up in the last hour: fires and all executions, and how those ended that have ended.
+
+    Of very many the newest are looked at; `from` says since when the figures are complete.
+    """
+
+    since: str = field(name="from")
+    executions: int
+    fires: int
+    ended: dict[str, int]
+
+
 class StatsView(View, kw_only=True):
     """Where everything stands, counted."""
 
     jobs: dict[str, int]
     executions: dict[str, int]
     workers: int
+    pools: list[PoolView]
+    last_hour: LastHourView
     version: str
 
 

@@ -17,6 +17,7 @@ from duly.domain.job import HttpCall, Job, JobSpec, JobType, Priority, Target, T
 from duly.domain.lifecycle import JobState
 from duly.domain.overlap import Overlap, OverlapPolicy
 from duly.domain.schedule import DstGap, DstOverlap
+from duly.domain.secrets import masked_json
 from duly.wire.executions import ExecutionView
 from duly.wire.limits import ConcurrencyShape, RateShape, UniqueShape, limit_fields, limits_of
 from duly.wire.retry import RetryShape, retry_of, retry_shape
@@ -33,11 +34,14 @@ from duly.wire.shapes import (
     View,
     json_text,
     moment,
+    pattern,
     shown,
     shown_json,
 )
 
 Argument = Annotated[str, Meta(max_length=8192, extra_json_schema=NO_NUL)]
+VariableName = Annotated[str, Meta(min_length=1, max_length=128, extra_json_schema=pattern("^[A-Za-z_][A-Za-z0-9_]*$"))]
+Variable = Annotated[str, Meta(max_length=8192, extra_json_schema=NO_NUL)]
 HeaderName = Annotated[str, Meta(max_length=256, extra_json_schema=NO_NUL)]
 HeaderValue = Annotated[str, Meta(max_length=4096, extra_json_schema=NO_NUL)]
 
@@ -59,6 +63,7 @@ class TargetShape(Shape, kw_only=True):
     requires: Annotated[dict[Label, LabelValue], Meta(max_length=16)] = {}
     http: HttpShape | None = None
     shell: Annotated[list[Argument], Meta(min_length=1, max_length=256, examples=[["echo", "hello"]])] | None = None
+    env: Annotated[dict[VariableName, Variable], Meta(max_length=64, examples=[{"TOKEN": "${secret:env:DULY_SECRET_TOKEN}"}])] = {}
 
 
 class CatchUpShape(Shape, kw_only=True):
@@ -245,7 +250,7 @@ def job_fields(job: Job, words: str, now: Instant) -> dict[str, Any]:
         "calendars": [calendar.name for calendar in timing.calendars],
         "on_excluded": timing.on_excluded,
         "jitter_sec": timing.jitter / SECOND,
-        "payload": shown_json(spec.payload),
+        "payload": shown_json(masked_json(spec.payload)),
         "retry_policy": retry_shape(spec.retry),
         "timeout_sec": _seconds(spec.timeout),
         "execution_timeout_sec": _seconds(spec.execution_timeout),
@@ -345,6 +350,7 @@ def _target(shape: TargetShape) -> Target:
         if http is None
         else HttpCall(url=http.url, method=http.method, headers=http.headers, body=json_text(http.body, "target.http.body")),
         shell=None if shape.shell is None else tuple(shape.shell),
+        env=shape.env,
     )
 
 
@@ -356,6 +362,7 @@ def _target_shape(target: Target) -> TargetShape:
         requires=target.requires,
         http=None if http is None else _http_shape(http),
         shell=None if target.shell is None else list(target.shell),
+        env=target.env,
     )
 
 

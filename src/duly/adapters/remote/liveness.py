@@ -32,7 +32,9 @@ class RemoteLiveness:
         self._time = time
         self._session = session
 
-    async def register(self, name: str, about: WorkerAbout, now: Instant, ttl: Micros, tenant: int | None = None) -> WorkerId:
+    async def register(
+        self, name: str, about: WorkerAbout, now: Instant, ttl: Micros, tenant: int | None = None, family: str | None = None
+    ) -> WorkerId:
         shape = RegisterShape(
             name=name,
             handlers=about.handlers,

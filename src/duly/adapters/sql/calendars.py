@@ -61,11 +61,12 @@ class SqlCalendars:
 
         return await self._engine.run(action)
 
-    async def delete_calendar(self, tenant: int, name: str, *, deed: Deed | None = None) -> list[str] | None:
+    async def delete_calendar(self, tenant: int, name: str, expected: int, *, deed: Deed | None = None) -> list[str] | None:
         key = {"tenant": tenant, "name": name}
 
         def action() -> Action[list[str] | None]:
-            if not (yield Call("lock_calendar", key)):
+            row = one((yield Call("lock_calendar", key)))
+            if row is None or row["version"] != expected:
                 return None
             users = [job_of(row).version.spec.name for row in (yield Call("jobs_of_calendar", key))]
             if not users:
@@ -109,5 +110,5 @@ def _rewrite_jobs(
     if jobs:
         yield Many("add_version_of", versions)
         yield Many("follow_version", waits)
-        yield Many("adopt_version", [{"job_id": wait["job_id"], "version": wait["version"]} for wait in waits])
+        yield Many("adopt_version", [{"job_id": wait["job_id"], "version": wait["version"], "now": now} for wait in waits])
     return jobs

@@ -11,18 +11,17 @@ from uuid import UUID
 from duly.adapters.sql.audit import append
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
 from duly.adapters.sql.quotas import admit_jobs
-from duly.adapters.sql.rows import NEVER, calendar_of, encode, job_of, key_of, version_of
+from duly.adapters.sql.rows import NEVER, calendar_of, encode, job_of, version_of
 from duly.domain.audit import Deed
 from duly.domain.calendars import Calendar
 from duly.domain.errors import Conflict, DulyError
-from duly.domain.ids import JobId
+from duly.domain.ids import JobId, id_floor
 from duly.domain.instants import Instant, to_rfc3339
 from duly.domain.job import Job, JobSpec, JobVersion, route_labels, schedule_of
 from duly.domain.lifecycle import JobState
 from duly.domain.pauses import keeps_skip, past_pause
 from duly.domain.shards import shard_of
 from duly.ports.calendars import SkipAnswer
-from duly.ports.keys import KeyRow
 from duly.ports.store import Idempotency, JobFilter, NewJob, Reschedule
 
 log = logging.getLogger("duly.store")
@@ -94,10 +93,21 @@ class SqlDefinitions:
             "search": None if wanted.search is None else f"%{_escaped(wanted.search.lower())}%",
             "handler": wanted.handler,
             "pool": wanted.pool,
+            "type": wanted.type,
+            "next_fire_after": wanted.next_fire_after,
+            "next_fire_before": wanted.next_fire_before,
             "quota": wanted.limit,
             "now": wanted.now,
         }
         return [job_of(row) for row in await self._engine.fetch("jobs", params)]
+
+    async def waiting_jobs(self, tenant: int, before: Instant, limit: int) -> list[Job]:
+        params = {"tenant": tenant, "before": before, "quota": limit}
+        return [job_of(row) for row in await self._engine.fetch("waiting_jobs", params)]
+
+    async def changed_jobs(self, tenant: int, since: Instant, limit: int) -> list[Job]:
+        params = {"tenant": tenant, "since": since, "first": id_floor(since), "quota": limit}
+        return [job_of(row) for row in await self._engine.fetch("changed_jobs", params)]
 
     async def new_version(
         self,
@@ -143,7 +153,7 @@ class SqlDefinitions:
                 )
                 if waits is not None and waits["skip_at"] is not None and not keeps_skip(schedule, waits["skip_at"]):
                     yield Call("set_skip", {"job_id": id, "skip_at": None, "skip_by": None})
-            yield Call("set_version", {"id": id, "version": number, "name": spec.name, "state": state})
+            yield Call("set_version", {"id": id, "version": number, "name": spec.name, "state": state, "now": now})
             yield Call("drop_calendar_uses", {"job_id": id})
             yield from use_calendars([(tenant, id, spec)])
             yield from append([deed])
@@ -181,6 +191,7 @@ class SqlDefinitions:
                     "reason": reason if paused else None,
                     "paused_by": by if paused else None,
                     "paused_until": until if paused else None,
+                    "now": now,
                 },
             )
             if state is JobState.CANCELLED:
@@ -238,43 +249,6 @@ class SqlDefinitions:
                     # msgspec's errors are ValueErrors. A newer release wrote it: whoever can read it will run it.
                     log.exception("job version %d cannot be read by this release", number)
         return found
-
-
-class SqlKeys:
-    """API keys."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def key(self, id: str) -> KeyRow | None:
-        row = one(await self._engine.fetch("key", {"id": id}))
-        return None if row is None else key_of(row)
-
-    async def add_key(self, row: KeyRow, *, deed: Deed | None = None) -> bool:
-        params = {name: getattr(row, name) for name in ("id", "tenant", "role", "name", "hash", "created_at", "expires_at", "revoked_at")}
-
-        def action() -> Action[bool]:
-            if not (yield Call("add_key", params)):
-                return False
-            yield from append([deed])
-            return True
-
-        return await self._engine.run(action)
-
-    async def keys(self, tenant: int) -> list[KeyRow]:
-        return [key_of(row) for row in await self._engine.fetch("keys_of_tenant", {"tenant": tenant})]
-
-    async def revoke_key(self, tenant: int, id: str, now: Instant, *, deed: Deed | None = None) -> KeyRow | None:
-        def action() -> Action[None]:
-            if (yield Call("revoke_key", {"tenant": tenant, "id": id, "now": now})):
-                yield from append([deed])
-
-        await self._engine.run(action)
-        row = await self.key(id)
-        return row if row is not None and row.tenant == tenant else None
-
-    async def any_admin_key(self) -> bool:
-        return bool(await self._engine.fetch("any_admin_key", {}))
 
 
 def use_key(tenant: int, idempotency: Idempotency, ids: Sequence[UUID], now: Instant) -> Action[list[UUID] | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from duly.adapters.sql.audit import append
@@ -25,7 +26,7 @@ class SqlDesk:
 
     async def worker(self, worker: WorkerId) -> WorkerRow | None:
         row = one(await self._engine.fetch("worker", {"worker": worker}))
-        return None if row is None else worker_of(row)
+        return None if row is None else replace(worker_of(row), family=row["family"])
 
     async def leases(self, worker: WorkerId) -> list[LeaseId]:
         return [row["lease_id"] for row in await self._engine.fetch("leases_of", {"worker": worker})]

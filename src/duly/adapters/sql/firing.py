@@ -56,7 +56,7 @@ class Enqueued:
         return [deed.about([id for id in deed.executions if id in self.fresh]) for deed in deeds]
 
 
-def advance(move: Advance) -> Action[bool]:
+def advance(move: Advance, now: Instant) -> Action[bool]:
     """Move a schedule on; False when it no longer stands where it was read."""
     ends = move.next_at is None
     params = {
@@ -69,7 +69,7 @@ def advance(move: Advance) -> Action[bool]:
     if not (yield Call("advance_schedule", params)):
         return False
     if ends:
-        yield Call("complete_job", {"id": move.job_id})
+        yield Call("complete_job", {"id": move.job_id, "now": now})
     return True
 
 

@@ -71,8 +71,11 @@ class SqlLiveness:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def register(self, name: str, about: WorkerAbout, now: Instant, ttl: Micros, tenant: int | None = None) -> WorkerId:
-        params = {"name": name, "now": now, "expires_at": now + ttl, "about": encode(replace(about, ttl=ttl)), "tenant": tenant}
+    async def register(
+        self, name: str, about: WorkerAbout, now: Instant, ttl: Micros, tenant: int | None = None, family: str | None = None
+    ) -> WorkerId:
+        about_it = encode(replace(about, ttl=ttl))
+        params = {"name": name, "now": now, "expires_at": now + ttl, "about": about_it, "tenant": tenant, "family": family}
         row = one(await self._engine.fetch("register_worker", params))
         return int(row["id"])
 

@@ -67,8 +67,8 @@ class SqlInsights:
     async def logs(self, id: ExecutionId, attempt: int | None, after: int, limit: int) -> list[tuple[int, int, LogLine]]:
         return [log_of(row) for row in await self._engine.fetch("logs", {"id": id, "attempt": attempt, "after": after, "quota": limit})]
 
-    async def workers(self, now: Instant) -> list[WorkerRow]:
-        return [worker_of(row) for row in await self._engine.fetch("workers", {"lost_since": now - HOUR})]
+    async def workers(self, now: Instant, tenant: int | None = None) -> list[WorkerRow]:
+        return [worker_of(row) for row in await self._engine.fetch("workers", {"lost_since": now - HOUR, "tenant": tenant})]
 
     async def standing_counts(self, tenant: int) -> dict[State, int]:
         return {state: int(one(await self._engine.fetch(name, {"tenant": tenant}))["n"]) for state, name in _COUNTS_BY_STATE.items()}
@@ -77,5 +77,5 @@ class SqlInsights:
         rows = await self._engine.fetch("job_counts", {"tenant": tenant, "now": now})
         return {JobState(row["state"]): int(row["n"]) for row in rows}
 
-    async def ready_by_pool(self) -> list[tuple[str, int, int | None]]:
-        return [(row["pool"], row["pending"], row["oldest"]) for row in await self._engine.fetch("ready_by_pool", {})]
+    async def ready_by_pool(self, tenant: int) -> list[tuple[str, int, int | None]]:
+        return [(row["pool"], row["pending"], row["oldest"]) for row in await self._engine.fetch("ready_by_pool", {"tenant": tenant})]

@@ -13,9 +13,10 @@ from duly.domain.calendars import Calendar
 from duly.domain.execution import Attempt, DueSchedule, Execution, LogLine, Lost, Saved
 from duly.domain.instants import Instant
 from duly.domain.job import Job, JobSpec, JobVersion
+from duly.domain.keys import KeyRow
 from duly.domain.lifecycle import JobState, Outcome, SkipReason, State, Trigger
+from duly.domain.sessions import SessionRow
 from duly.ports.calendars import CalendarRow
-from duly.ports.keys import KeyRow
 from duly.ports.letters import Settling
 from duly.ports.store import WorkerAbout, WorkerRow
 
@@ -196,4 +197,24 @@ def key_of(row: Row) -> KeyRow:
         created_at=row["created_at"],
         expires_at=row["expires_at"],
         revoked_at=row["revoked_at"],
+        prefix=row["prefix"],
+        pools=None if row["pools"] is None else tuple(msgspec.json.decode(row["pools"])),
+        lasts=row["lasts"],
+        replaces=row["replaces"],
+        replaced_by=row["replaced_by"],
+        family=row["family"],
+        last_used_at=row["last_used_at"],
+    )
+
+
+def session_of(row: Row) -> SessionRow:
+    """A session with its tenant's name."""
+    return SessionRow(
+        hash=bytes(row["hash"]),
+        tenant=row["tenant"],
+        tenant_name=row["tenant_name"],
+        key_id=row["key_id"],
+        role=row["role"],
+        created_at=row["created_at"],
+        used_at=row["used_at"],
     )

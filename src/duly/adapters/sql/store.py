@@ -6,14 +6,16 @@ from urllib.parse import unquote, urlsplit
 
 from duly.adapters.sql.audit import SqlAudit
 from duly.adapters.sql.calendars import SqlCalendars
-from duly.adapters.sql.definitions import SqlDefinitions, SqlKeys
+from duly.adapters.sql.definitions import SqlDefinitions
 from duly.adapters.sql.desk import SqliteDesk
 from duly.adapters.sql.engine import Engine
 from duly.adapters.sql.engine_sqlite import SqliteEngine
 from duly.adapters.sql.fleet import SqlLeases, SqlLiveness
 from duly.adapters.sql.insights import SqlInsights
+from duly.adapters.sql.keys import SqlKeys, SqlSessions
 from duly.adapters.sql.letters import SqlLetters
 from duly.adapters.sql.migrate import require_current
+from duly.adapters.sql.search import SqlSearch
 from duly.adapters.sql.sqlite.checkpoints import SqliteCheckpoints
 from duly.adapters.sql.sqlite.dispatch import SqliteIntake, SqliteSchedules
 from duly.adapters.sql.sqlite.sweep import SqliteCancels, SqliteLosses, SqliteRetention
@@ -88,6 +90,7 @@ def store_on(engine: Engine) -> Store:
             insights=SqlInsights(engine),
             retention=SqliteRetention(engine),
             keys=SqlKeys(engine),
+            sessions=SqlSessions(engine),
             facts=SqlFacts(engine),
             letters=SqlLetters(engine),
             health=SqlHealth(engine),
@@ -95,6 +98,7 @@ def store_on(engine: Engine) -> Store:
             calendars=SqlCalendars(engine),
             audit=SqlAudit(engine),
             tenants=SqlTenants(engine),
+            search=SqlSearch(engine),
         )
     from duly.adapters.sql.engine_postgres import PostgresEngine
     from duly.adapters.sql.postgres.checkpoints import PostgresCheckpoints
@@ -119,6 +123,7 @@ def store_on(engine: Engine) -> Store:
         insights=SqlInsights(engine),
         retention=PostgresRetention(engine),
         keys=SqlKeys(engine),
+        sessions=SqlSessions(engine),
         facts=SqlFacts(engine),
         letters=SqlLetters(engine),
         health=SqlHealth(engine),
@@ -126,4 +131,5 @@ def store_on(engine: Engine) -> Store:
         calendars=SqlCalendars(engine),
         audit=SqlAudit(engine),
         tenants=SqlTenants(engine),
+        search=SqlSearch(engine),
     )

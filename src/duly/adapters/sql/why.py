@@ -125,7 +125,7 @@ def _job(tenant: int, id: JobId) -> Action[JobFacts | None]:
 def _workers(now: Instant) -> Action[list[WorkerFacts]]:
     tenants = {row["id"]: row["tenant"] for row in (yield Call("worker_tenants", {}))}
     found: list[WorkerFacts] = []
-    for row in (yield Call("workers", {"lost_since": now - HOUR})):
+    for row in (yield Call("workers", {"lost_since": now - HOUR, "tenant": None})):
         worker = worker_of(row)
         about = worker.about
         found.append(

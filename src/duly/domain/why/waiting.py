@@ -249,7 +249,7 @@ def _handler_not_offered(here: list[WorkerFacts], needs: Needs, told: dict[str, 
     offered = sorted({name for worker in here for name in worker.handlers})
     close = get_close_matches(needs.handler, offered, n=1)
     if needs.handler == SHELL_HANDLER:
-        hint = "Start the worker with --allow-shell."
+        hint = f"Commands are off by default: start a worker of pool {needs.pool} with --allow-shell, or name the pool in DULY_SHELL_POOLS."
     elif needs.handler == HTTP_HANDLER:
         hint = "Start a worker of this version: every one sends webhooks."
     else:

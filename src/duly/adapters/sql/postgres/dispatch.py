@@ -190,7 +190,7 @@ class PostgresSchedules:
     async def _fire_special(self, move: Advance, fires: Sequence[Fire], epochs: dict[int, int], now: Instant) -> FireReport:
         def action() -> Action[Fired | None]:
             owned = yield Call("owned_shard", {"shard": move.shard, "epoch": epochs.get(move.shard, -1)})
-            if not owned or not (yield from advance(move)):
+            if not owned or not (yield from advance(move, now)):
                 return None
             return (yield from fire_each(fires, now))
 

@@ -18,6 +18,7 @@ from duly.domain.fairness import Ask, Work
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import Instant
 from duly.domain.lifecycle import Outcome
+from duly.domain.secrets import is_marked
 from duly.ports.store import Route
 
 _decode = msgspec.json.decode
@@ -57,6 +58,7 @@ class PostgresReady:
             row["holds_place"],
             _decode(row["payloads"]),
             row["scheduled_ats"],
+            is_marked(row["payloads"]),
         )
 
     async def held_by(self, worker: WorkerId) -> list[Claimed]:

@@ -65,7 +65,7 @@ SET version = (SELECT id FROM job_versions WHERE job_id = :job_id AND version = 
 WHERE job_id = :job_id;
 
 -- name: adopt_version
-UPDATE jobs SET version = (SELECT id FROM job_versions WHERE job_id = :job_id AND version = :version) WHERE id = :job_id;
+UPDATE jobs SET version = (SELECT id FROM job_versions WHERE job_id = :job_id AND version = :version), changed_at = :now WHERE id = :job_id;
 
 -- part: job_columns
        j.id AS job_id, j.tenant, t.name AS tenant_name, j.state, j.created_at, j.paused_at, j.pause_reason, j.paused_by, j.paused_until,

@@ -1,4 +1,4 @@
--- Definitions: jobs, versions, routes, keys, idempotency. Rare, so each is a plain statement that both engines share.
+-- Definitions: jobs, versions, routes, idempotency. Rare, so each is a plain statement that both engines share.
 
 -- name: add_route
 INSERT INTO routes (pool, labels, handler) VALUES (:pool, :labels, :handler) ON CONFLICT DO NOTHING;
@@ -54,11 +54,11 @@ SELECT version FROM job_versions WHERE id = :id;
 SELECT id FROM jobs WHERE tenant = :tenant AND name = :name AND state <> 3 AND id <> :id;
 
 -- name: set_version
-UPDATE jobs SET version = :version, name = :name, state = :state WHERE id = :id;
+UPDATE jobs SET version = :version, name = :name, state = :state, changed_at = :now WHERE id = :id;
 
 -- name: set_job_state
 UPDATE jobs
-SET state = :state, paused_at = :paused_at, pause_reason = :reason, paused_by = :paused_by, paused_until = :paused_until
+SET state = :state, paused_at = :paused_at, pause_reason = :reason, paused_by = :paused_by, paused_until = :paused_until, changed_at = :now
 WHERE id = :id;
 
 -- part: job_columns
@@ -95,6 +95,33 @@ WHERE j.tenant = :tenant AND j.id < :before
   AND (CAST(:search AS text) IS NULL OR lower(j.name) LIKE CAST(:search AS text) ESCAPE '\')
   AND (CAST(:handler AS text) IS NULL OR r.handler = CAST(:handler AS text))
   AND (CAST(:pool AS text) IS NULL OR r.pool = CAST(:pool AS text))
+  AND (CAST(:type AS text) IS NULL OR v.definition -> 'timing' ->> 'type' = CAST(:type AS text))
+  AND (CAST(:next_fire_after AS bigint) IS NULL OR (j.state = 0 AND s.next_fire_at >= CAST(:next_fire_after AS bigint) AND s.next_fire_at < 4611686018427387904))
+  AND (CAST(:next_fire_before AS bigint) IS NULL OR (j.state = 0 AND s.next_fire_at < CAST(:next_fire_before AS bigint)))
+ORDER BY j.id DESC
+LIMIT :quota;
+
+-- name: waiting_jobs
+SELECT /*job_columns*/
+FROM jobs j
+JOIN tenants t ON t.tenant = j.tenant
+JOIN job_versions v ON v.id = j.version
+JOIN schedules s ON s.job_id = j.id
+WHERE j.tenant = :tenant AND j.state = 0 AND NOT s.paused AND s.next_fire_at < :before
+ORDER BY s.next_fire_at, j.id
+LIMIT :quota;
+
+-- name: changed_jobs
+-- Made or changed since; the smallest id of an instant says what was made.
+SELECT /*job_columns*/
+FROM jobs j
+JOIN tenants t ON t.tenant = j.tenant
+JOIN job_versions v ON v.id = j.version
+LEFT JOIN schedules s ON s.job_id = j.id
+WHERE j.id IN (
+    SELECT id FROM jobs WHERE tenant = :tenant AND changed_at >= :since
+    UNION
+    SELECT id FROM jobs WHERE tenant = :tenant AND id >= :first)
 ORDER BY j.id DESC
 LIMIT :quota;
 
@@ -128,26 +155,3 @@ UPDATE idempotency SET answer = :answer WHERE tenant = :tenant AND key = :key;
 -- name: drop_expired_keys
 DELETE FROM idempotency WHERE expires_at <= :now;
 
--- name: key
-SELECT k.id, k.tenant, t.name AS tenant_name, k.role, k.name, k.hash, k.created_at, k.expires_at, k.revoked_at
-FROM keys k JOIN tenants t ON t.tenant = k.tenant
-WHERE k.id = :id;
-
--- name: add_key
-INSERT INTO keys (id, tenant, role, name, hash, created_at, expires_at, revoked_at)
-VALUES (:id, :tenant, :role, :name, :hash, :created_at, :expires_at, :revoked_at)
-ON CONFLICT DO NOTHING
-RETURNING id;
-
--- name: keys_of_tenant
-SELECT k.id, k.tenant, t.name AS tenant_name, k.role, k.name, k.hash, k.created_at, k.expires_at, k.revoked_at
-FROM keys k JOIN tenants t ON t.tenant = k.tenant
-WHERE k.tenant = :tenant
-ORDER BY k.created_at, k.id;
-
--- name: revoke_key
-UPDATE keys SET revoked_at = :now WHERE tenant = :tenant AND id = :id AND revoked_at IS NULL
-RETURNING id;
-
--- name: any_admin_key
-SELECT id FROM keys WHERE role = 'ADMIN' AND revoked_at IS NULL LIMIT 1;

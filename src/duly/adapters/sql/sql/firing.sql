@@ -35,7 +35,7 @@ WHERE job_id = :job_id AND next_fire_at = :read_at AND version = :version AND NO
 RETURNING job_id;
 
 -- name: complete_job
-UPDATE jobs SET state = 2 WHERE id = :id AND state <> 3;
+UPDATE jobs SET state = 2, changed_at = :now WHERE id = :id AND state <> 3;
 
 -- name: skip
 INSERT INTO outcomes (id, state, attempt, finished_at, error) VALUES (:id, 7, 0, :now, :error);

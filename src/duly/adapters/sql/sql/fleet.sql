@@ -33,7 +33,9 @@ UPDATE shards SET lease_until = 0, owner = NULL
 WHERE shard = :shard AND epoch = :epoch AND owner = :owner;
 
 -- name: register_worker
-INSERT INTO workers (name, started_at, expires_at, about, tenant) VALUES (:name, :now, :expires_at, :about, :tenant) RETURNING id;
+INSERT INTO workers (name, started_at, expires_at, about, tenant, family)
+VALUES (:name, :now, :expires_at, :about, :tenant, :family)
+RETURNING id;
 
 -- name: renew_worker
 -- No row: the worker is lost, its leases are gone or going; it stops its handlers. A renewal that arrives after a younger one

@@ -43,7 +43,10 @@ SELECT id FROM timers WHERE tenant = :tenant AND id < :before ORDER BY id DESC L
 SELECT id FROM blocked WHERE tenant = :tenant AND id < :before ORDER BY id DESC LIMIT :quota;
 
 -- name: ids_pending
-SELECT id FROM ready WHERE tenant = :tenant AND id < :before ORDER BY id DESC LIMIT :quota;
+-- Along the key of each route: nobody else's queue is in the way.
+SELECT q.id FROM routes r JOIN ready q ON q.route = r.route AND q.tenant = :tenant
+WHERE q.id < :before
+ORDER BY q.id DESC LIMIT :quota;
 
 -- name: ids_final
 -- Along the history, newest first; the unusual ends have an index of their own.
@@ -69,7 +72,7 @@ SELECT count(*) AS n FROM timers WHERE tenant = :tenant;
 SELECT count(*) AS n FROM blocked WHERE tenant = :tenant;
 
 -- name: count_pending
-SELECT count(*) AS n FROM ready WHERE tenant = :tenant;
+SELECT count(*) AS n FROM routes r JOIN ready q ON q.route = r.route AND q.tenant = :tenant;
 
 -- name: count_dead
 -- Dead letters ride their own small index; nothing else of the history is ever counted.
@@ -77,5 +80,5 @@ SELECT count(*) AS n FROM outcomes o JOIN executions e ON e.id = o.id WHERE o.st
 
 -- name: ready_by_pool
 SELECT r.pool, count(*) AS pending, min(q.rank) AS oldest
-FROM ready q JOIN routes r ON r.route = q.route
+FROM routes r JOIN ready q ON q.route = r.route AND q.tenant = :tenant
 GROUP BY r.pool ORDER BY r.pool;

@@ -115,7 +115,7 @@ WITH mine AS MATERIALIZED (
       AND (s.shard IN (SELECT shard FROM mine)) IS TRUE
     RETURNING s.job_id, s.next_fire_at
 ), completed AS (
-    UPDATE jobs j SET state = 2 FROM advanced a WHERE j.id = a.job_id AND j.state <> 3 AND a.next_fire_at >= :never::bigint
+    UPDATE jobs j SET state = 2, changed_at = :now::bigint FROM advanced a WHERE j.id = a.job_id AND j.state <> 3 AND a.next_fire_at >= :never::bigint
 ), header AS (
     INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, holds_place, skip_reason, due_at, rank, created_at, scheduled_at)
     SELECT id, job_id, job_version, tenant, route, 0, holds_place, skip_reason, fire_at + delay, rank, :now::bigint, CASE WHEN delay > 0 THEN fire_at END
@@ -666,6 +666,7 @@ SELECT w.id, w.name, w.started_at, w.expires_at, w.lost_at, w.about, w.tenant,
         FROM leases l
         CROSS JOIN LATERAL unnest(l.ids, l.attempts) AS m (id, attempt)
         WHERE l.worker = w.id
+          AND (:tenant::int IS NULL OR EXISTS (SELECT FROM executions e WHERE e.id = m.id AND e.tenant = :tenant::int))
           AND NOT EXISTS (SELECT FROM outcomes o WHERE o.id = m.id)
           AND NOT EXISTS (SELECT FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt)) AS running
 FROM workers w WHERE w.lost_at IS NULL OR w.lost_at > :lost_since ORDER BY w.id;

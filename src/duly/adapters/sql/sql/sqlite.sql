@@ -208,7 +208,8 @@ SELECT count(*) AS n FROM leased m JOIN executions e ON e.id = m.id WHERE e.tena
 
 -- name: workers
 SELECT w.id, w.name, w.started_at, w.expires_at, w.lost_at, w.about, w.tenant,
-       (SELECT count(*) FROM leases l JOIN leased m ON m.lease_id = l.lease_id WHERE l.worker = w.id) AS running
+       (SELECT count(*) FROM leases l JOIN leased m ON m.lease_id = l.lease_id
+        WHERE l.worker = w.id AND (:tenant IS NULL OR EXISTS (SELECT 1 FROM executions e WHERE e.id = m.id AND e.tenant = :tenant))) AS running
 FROM workers w WHERE w.lost_at IS NULL OR w.lost_at > :lost_since ORDER BY w.id;
 
 -- name: old_finished

@@ -85,7 +85,7 @@ class SqliteSchedules:
             for move in firing.advances:
                 if move.shard not in ours:
                     ours[move.shard] = bool((yield Call("owned_shard", {"shard": move.shard, "epoch": epochs.get(move.shard, -1)})))
-                if ours[move.shard] and (yield from advance(move)):
+                if ours[move.shard] and (yield from advance(move, now)):
                     advanced.add(move.job_id)
             made = [fire for fire in firing.fires if fire.job_id in advanced]
             fired = yield from fire_each(made, now)

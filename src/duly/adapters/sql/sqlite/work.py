@@ -16,6 +16,7 @@ from duly.domain.fairness import Ask, Work
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import Instant
 from duly.domain.lifecycle import COSTS_AN_ATTEMPT, Outcome, State
+from duly.domain.secrets import is_marked
 from duly.ports.store import Route
 
 
@@ -68,6 +69,7 @@ class SqliteReady:
 
 
 def _claimed(lease: LeaseId, rows: Sequence[Any]) -> Claimed:
+    payloads = "[" + ",".join([row["payload"] or "null" for row in rows]) + "]"
     return Claimed(
         lease=lease,
         ids=[as_uuid(row["id"]) for row in rows],
@@ -76,8 +78,9 @@ def _claimed(lease: LeaseId, rows: Sequence[Any]) -> Claimed:
         job_versions=[row["job_version"] for row in rows],
         due_ats=[row["due_at"] for row in rows],
         holds_place=[bool(row["holds_place"]) for row in rows],
-        payloads=msgspec.json.decode("[" + ",".join([row["payload"] or "null" for row in rows]) + "]"),
+        payloads=msgspec.json.decode(payloads),
         scheduled_ats=[row["scheduled_at"] for row in rows],
+        marked=is_marked(payloads),
     )
 
 

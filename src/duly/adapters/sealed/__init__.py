@@ -1,0 +1,1 @@
+"""Payloads encrypted at rest: a store around the store. What goes in is sealed, what comes out is opened."""

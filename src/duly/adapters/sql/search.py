@@ -1,0 +1,135 @@
+"""Looking for executions: ids from the smallest table that has them all, then one probe of each key for each of them."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from duly.adapters.sql.definitions import LAST_ID
+from duly.adapters.sql.engine import Action, Call, Engine
+from duly.adapters.sql.rows import as_uuid, encode, execution_of
+from duly.domain.execution import Execution
+from duly.domain.ids import ExecutionId, instant_of
+from duly.domain.instants import Instant
+from duly.domain.lifecycle import State, Trigger
+from duly.ports.search import ExecutionSearch, Lately, Step
+
+# So many ids are looked at in one step. Payloads are read whole and may be large: fewer of them.
+CHUNK = 1000
+CHUNK_OF_PAYLOADS = 200
+# A tenant with few jobs is read along their histories, so that nobody else's are in the way.
+FEW_JOBS = 32
+
+_LIVE = {State.SCHEDULED: "ids_scheduled", State.BLOCKED: "ids_blocked", State.PENDING: "ids_pending", State.RUNNING: "ids_running"}
+_UNUSUAL = (State.DEAD, State.CANCELLED, State.SKIPPED)
+
+
+class SqlSearch:
+    """The port of those who look for executions."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def step(self, wanted: ExecutionSearch, before: ExecutionId | None, limit: int) -> Step:
+        def action() -> Action[Step]:
+            routes: list[int] | None = None
+            if wanted.pool is not None or wanted.handler is not None:
+                routes = [row["route"] for row in (yield Call("routes", {})) if _serves(row, wanted)]
+            jobs: list[UUID] | None = None
+            if wanted.job_name is not None:
+                jobs = [as_uuid(row["id"]) for row in (yield Call("jobs_of_name", {"tenant": wanted.tenant, "name": wanted.job_name}))]
+            if wanted.job_id is not None:
+                jobs = [wanted.job_id] if jobs is None or wanted.job_id in jobs else []
+            if routes == [] or jobs == []:
+                return Step([], None)
+            chunk = CHUNK_OF_PAYLOADS if wanted.payload else CHUNK
+            ids = yield from _ids(wanted, jobs, before or LAST_ID, chunk)
+            rows = (yield Call("sifted", self._params(wanted, ids, routes, jobs, limit))) if ids else ()
+            return Step([execution_of(row) for row in rows], ids[-1] if len(ids) == chunk else None)
+
+        return await self._engine.read(action)
+
+    async def lately(self, tenant: int, since: Instant, most: int) -> Lately:
+        def action() -> Action[Lately]:
+            ids = yield from _ids(ExecutionSearch(tenant=tenant), None, LAST_ID, most)
+            is_cut = len(ids) == most
+            reached = max(since, instant_of(ids[-1])) if is_cut else since
+            recent = [id for id in ids if instant_of(id) >= reached]
+            rows = (yield Call("ends_of", {"tenant": tenant, "ids": recent})) if recent else ()
+            ended: dict[State, int] = {}
+            for row in rows:
+                if row["state"] is not None:
+                    ended[State(row["state"])] = ended.get(State(row["state"]), 0) + int(row["n"])
+            fires = sum(int(row["n"]) for row in rows if row["trigger"] == Trigger.SCHEDULE)
+            return Lately(reached, sum(int(row["n"]) for row in rows), fires, ended)
+
+        return await self._engine.read(action)
+
+    async def newest(self, tenant: int, limit: int, running: int) -> tuple[list[ExecutionId], list[ExecutionId]]:
+        def action() -> Action[tuple[list[ExecutionId], list[ExecutionId]]]:
+            newest = yield from _ids(ExecutionSearch(tenant=tenant), None, LAST_ID, limit)
+            live = yield from _ids(ExecutionSearch(tenant=tenant, state=State.RUNNING), None, LAST_ID, running)
+            return newest, live
+
+        return await self._engine.read(action)
+
+    async def by_ids(self, tenant: int, ids: list[ExecutionId]) -> list[Execution]:
+        if not ids:
+            return []
+        wanted = ExecutionSearch(tenant=tenant)
+        rows = await self._engine.fetch("sifted", self._params(wanted, ids, None, None, len(ids)))
+        return [execution_of(row) for row in rows]
+
+    def _params(
+        self, wanted: ExecutionSearch, ids: list[ExecutionId], routes: list[int] | None, jobs: list[UUID] | None, limit: int
+    ) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "tenant": wanted.tenant,
+            "ids": ids,
+            "state": wanted.state,
+            "trigger": wanted.trigger,
+            "since": wanted.since,
+            "until": wanted.until,
+            "last_outcome": wanted.last_outcome,
+            "batch": wanted.batch,
+            "worker": wanted.worker,
+            "quota": limit,
+        }
+        if self._engine.name == "postgres":
+            paths = [".".join(match.path) for match in wanted.payload]
+            values = [match.value for match in wanted.payload]
+            return found | {"routes": routes, "jobs": jobs, "paths": paths or None, "values": values or None}
+        matches = [{"path": "$" + "".join(f'."{key}"' for key in match.path), "value": match.value} for match in wanted.payload]
+        return found | {
+            "routes": None if routes is None else encode(routes),
+            "jobs": None if jobs is None else encode([id.hex.upper() for id in jobs]),
+            "matches": encode(matches) if matches else None,
+        }
+
+
+def _serves(route: Any, wanted: ExecutionSearch) -> bool:
+    return (wanted.pool is None or route["pool"] == wanted.pool) and (wanted.handler is None or route["handler"] == wanted.handler)
+
+
+def _ids(wanted: ExecutionSearch, jobs: list[UUID] | None, before: UUID, chunk: int) -> Action[list[ExecutionId]]:
+    """The next ids that may be meant, newest first. Fewer than `chunk`: they are the last."""
+    params: dict[str, Any] = {"tenant": wanted.tenant, "before": before, "quota": chunk}
+    if wanted.batch is not None:
+        return _read((yield Call("ids_of_batch", params | {"batch": wanted.batch})))
+    if wanted.state in _LIVE:
+        return _read((yield Call(_LIVE[wanted.state], params)))
+    if jobs is None and wanted.state in _UNUSUAL:
+        return _read((yield Call("ids_unusual", params | {"state": wanted.state})))
+    if jobs is None:
+        known = yield Call("some_jobs_of_tenant", {"tenant": wanted.tenant, "quota": FEW_JOBS + 1})
+        if len(known) > FEW_JOBS:
+            return _read((yield Call("ids_of_all", params)))
+        jobs = [as_uuid(row["id"]) for row in known]
+    found: list[ExecutionId] = []
+    for job_id in jobs:
+        found += _read((yield Call("ids_of_job", params | {"job_id": job_id})))
+    return sorted(found, key=lambda id: id.int, reverse=True)[:chunk]
+
+
+def _read(rows: Any) -> list[ExecutionId]:
+    return [as_uuid(row["id"]) for row in rows]

@@ -1,0 +1,42 @@
+-- name: sifted
+-- Which of these are meant. First by their headers, which is cheap; then by where they stand. OFFSET keeps the planner from
+-- hashing the whole history instead of probing the keys. A filter that is NULL lets everything through.
+WITH asked AS MATERIALIZED (
+    SELECT e.id
+    FROM unnest(:ids::uuid[]) AS f (id)
+    CROSS JOIN LATERAL (SELECT * FROM executions WHERE id = f.id OFFSET 0) e
+    WHERE e.tenant = :tenant::int
+      AND (:trigger::smallint IS NULL OR e.trigger = :trigger::smallint)
+      AND (:routes::int[] IS NULL OR e.route = ANY (:routes::int[]))
+      AND (:jobs::uuid[] IS NULL OR e.job_id = ANY (:jobs::uuid[]))
+      AND (:batch::uuid IS NULL OR e.batch = :batch::uuid)
+      AND (:since::bigint IS NULL OR coalesce(e.scheduled_at, e.due_at) >= :since::bigint)
+      AND (:until::bigint IS NULL OR coalesce(e.scheduled_at, e.due_at) < :until::bigint)
+      AND (:paths::text[] IS NULL OR NOT EXISTS (
+          SELECT FROM unnest(:paths::text[], :values::text[]) AS w (path, value)
+          CROSS JOIN LATERAL (
+              SELECT coalesce(e.payload, (SELECT (v.definition ->> 'payload')::json FROM job_versions v WHERE v.id = e.job_version))
+                     #> string_to_array(w.path, '.') AS at) AS p
+          WHERE coalesce(p.at #>> '{}', CASE json_typeof(p.at) WHEN 'null' THEN 'null' END) IS DISTINCT FROM w.value))
+)
+SELECT s.*, j.name AS job_name, v.max_attempts, v.definition ->> 'payload' AS own_payload,
+       k.number AS saved_number, k.saved_at, k.progress, d.how AS settled_how, d.settled_at AS dealt_with_at, d.replay AS replayed_as
+FROM asked a
+CROSS JOIN LATERAL (SELECT * FROM execution_state WHERE id = a.id OFFSET 0) s
+JOIN jobs j ON j.id = s.job_id
+JOIN job_versions v ON v.id = s.job_version
+LEFT JOIN checkpoints k ON k.id = s.id
+LEFT JOIN settled d ON d.id = s.id
+WHERE (:state::smallint IS NULL OR s.state = :state::smallint)
+  AND (:last_outcome::smallint IS NULL OR s.last_outcome = :last_outcome::smallint)
+  AND (:worker::bigint IS NULL OR s.worker = :worker::bigint)
+ORDER BY s.id DESC
+LIMIT :quota;
+
+-- name: ends_of
+-- How many of these have ended how.
+SELECT e.trigger, o.state, count(*) AS n
+FROM unnest(:ids::uuid[]) AS f (id)
+CROSS JOIN LATERAL (SELECT id, trigger FROM executions WHERE id = f.id AND tenant = :tenant::int OFFSET 0) e
+LEFT JOIN LATERAL (SELECT state FROM outcomes WHERE id = e.id OFFSET 0) o ON true
+GROUP BY e.trigger, o.state;

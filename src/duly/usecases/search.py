@@ -1,0 +1,72 @@
+"""Executions by what they are: filters, and a value in their payload. Bounded whatever is asked for."""
+
+from __future__ import annotations
+
+import re
+
+from duly.domain.access import Actor
+from duly.domain.errors import Invalid
+from duly.domain.execution import Execution
+from duly.domain.ids import ExecutionId
+from duly.domain.instants import SECOND, Micros
+from duly.ports import search
+from duly.ports.clock import Clock
+from duly.ports.search import ExecutionSearch, PayloadMatch
+
+# One call looks no further than that; its cursor goes on from there.
+MOST_STEPS = 20
+PATIENCE: Micros = SECOND
+DEEPEST = 5
+MOST_MATCHES = 4
+LONGEST_VALUE = 256
+
+_KEY = re.compile("[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+
+class Search:
+    """The use case of those who look for executions."""
+
+    def __init__(self, store: search.Search, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def find(self, wanted: ExecutionSearch, before: ExecutionId | None, limit: int) -> tuple[list[Execution], ExecutionId | None]:
+        """At most `limit`, newest first, and where to go on; None: these are the last.
+
+        A search that finds little ends after a bounded number of steps, with what it has found and a place to go on from.
+        """
+        found: list[Execution] = []
+        until = self._clock.boottime() + PATIENCE
+        for _ in range(MOST_STEPS):
+            step = await self._store.step(wanted, before, limit + 1 - len(found))
+            found += step.found
+            if len(found) > limit:
+                return found[:limit], found[limit - 1].id
+            before = step.reached
+            if before is None or self._clock.boottime() > until:
+                break
+        return found, before
+
+    async def by_ids(self, actor: Actor, ids: list[ExecutionId]) -> list[Execution]:
+        """Those of these that the tenant has, newest first."""
+        return await self._store.by_ids(actor.tenant, ids)
+
+
+def payload_matches(given: dict[str, str]) -> tuple[PayloadMatch, ...]:
+    """What `payload.customer=42` asks for, by path. Raises Invalid for a path or a value that nobody could store."""
+    if len(given) > MOST_MATCHES:
+        raise Invalid("DULY-E119", f"At most {MOST_MATCHES} values of a payload can be asked for at once.", field="payload")
+    matches: list[PayloadMatch] = []
+    for path, value in given.items():
+        keys = tuple(path.split("."))
+        if len(keys) > DEEPEST or not all(_KEY.fullmatch(key) for key in keys):
+            raise Invalid(
+                "DULY-E119",
+                "is no path of object keys.",
+                field=f"payload.{path[:60]}",
+                hint=f"Keys are letters, digits, _ and -, at most {DEEPEST} with dots between them, such as payload.customer.id=42.",
+            )
+        if len(value) > LONGEST_VALUE:
+            raise Invalid("DULY-E119", f"has more than {LONGEST_VALUE} characters.", field=f"payload.{path[:60]}")
+        matches.append(PayloadMatch(keys, value))
+    return tuple(matches)

@@ -1,0 +1,127 @@
+"""What will fire, over all jobs of a tenant: in order, page by page, bounded, and nobody else's."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from duly.usecases import upcoming
+from tests.http.conftest import STRANGER, Bench
+
+ECHO = {"target": {"handler": "duly.echo"}}
+WINDOW = "from=2026-01-05T12:00:00Z&until=2026-01-05T13:00:00Z"
+
+
+async def shown(client: httpx.AsyncClient, query: str) -> dict[str, object]:
+    answer = await client.get(f"/v1/upcoming?{query}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def pages(client: httpx.AsyncClient, query: str) -> list[tuple[str, str]]:
+    seen: list[tuple[str, str]] = []
+    page = await shown(client, query)
+    while True:
+        seen += [(item["at"][11:16], item["jobName"]) for item in page["items"]]
+        if page["nextCursor"] is None:
+            return seen
+        page = await shown(client, f"{query}&cursor={page['nextCursor']}")
+
+
+@pytest.fixture
+async def jobs(bench: Bench) -> dict[str, str]:
+    return {
+        "half": await bench.job(name="half", schedule="*/30 * * * *"),
+        "hour": await bench.job(name="hour", schedule="30 * * * *", target={"handler": "duly.echo", "pool": "slow"}),
+        "once": await bench.job(name="once", runAt="2026-01-05T12:10:00Z"),
+        "asked": await bench.job(name="asked"),
+        "paused": await bench.job(name="paused", schedule="* * * * *"),
+    }
+
+
+async def test_fires_come_in_the_order_of_their_times(bench: Bench, admin: httpx.AsyncClient, jobs: dict[str, str]) -> None:
+    await admin.post(f"/v1/jobs/{jobs['paused']}/pause")
+    await admin.post(f"/v1/jobs/{jobs['once']}/skip")
+    page = await shown(admin, WINDOW)
+
+    assert [(item["at"][11:16], item["jobName"], item["pool"], item["isSkipped"]) for item in page["items"]] == [
+        ("12:10", "once", "default", True),
+        ("12:30", "half", "default", False),
+        ("12:30", "hour", "slow", False),
+    ]
+    assert (page["from"], page["until"], page["capped"], page["nextCursor"]) == ("2026-01-05T12:00:00Z", "2026-01-05T13:00:00Z", 0, None)
+    assert (await shown(bench.client(STRANGER), WINDOW))["items"] == []
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7, 200])
+async def test_pages_have_neither_holes_nor_repeats(admin: httpx.AsyncClient, jobs: dict[str, str], limit: int) -> None:
+    everything = await pages(admin, f"{WINDOW}&limit={limit}&perJob=1000")
+
+    assert everything == sorted(everything, key=lambda fire: fire[0])
+    assert sorted(everything) == sorted(
+        [(f"12:{minute:02}", "paused") for minute in range(1, 60)] + [("12:30", "half"), ("12:30", "hour"), ("12:10", "once")]
+    )
+
+
+async def test_one_job_does_not_drown_the_others(admin: httpx.AsyncClient, jobs: dict[str, str]) -> None:
+    page = await shown(admin, f"{WINDOW}&perJob=3")
+
+    assert [item["jobName"] for item in page["items"]] == ["paused"] * 3 + ["once", "half", "hour"]
+    assert page["capped"] == 1
+    assert await pages(admin, f"{WINDOW}&perJob=3&limit=2") == [(item["at"][11:16], item["jobName"]) for item in page["items"]]
+
+
+async def test_a_window_may_lie_far_ahead(admin: httpx.AsyncClient, jobs: dict[str, str]) -> None:
+    found = await pages(admin, "from=2031-06-01T00:29:30Z&until=2031-06-01T00:30:30Z")
+
+    assert [name for _, name in found] == ["half", "hour", "paused"]
+
+
+async def test_minutes_are_counted(admin: httpx.AsyncClient, jobs: dict[str, str]) -> None:
+    page = await shown(admin, f"{WINDOW}&summary=minute")
+    counts = {minute["at"][11:16]: minute["fires"] for minute in page["minutes"]}
+
+    assert page["items"] == []
+    assert (counts["12:01"], counts["12:10"], counts["12:30"], len(counts)) == (1, 2, 3, 59)
+
+
+async def test_too_much_is_cut_and_said(admin: httpx.AsyncClient, jobs: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upcoming, "MOST_JOBS", 3)
+    few = await shown(admin, f"{WINDOW}&perJob=1000&limit=200")
+    monkeypatch.setattr(upcoming, "MOST_JOBS", 5_000)
+    monkeypatch.setattr(upcoming, "MOST_FIRES", 10)
+    short = await shown(admin, f"{WINDOW}&summary=minute")
+
+    # The fourth job in time is one of the two at half past; whatever comes before it is complete.
+    assert few["until"] == "2026-01-05T12:30:00Z"
+    assert len(few["items"]) == 30
+    assert short["until"] < "2026-01-05T12:30:00Z"
+    assert all(minute["at"] < short["until"] for minute in short["minutes"])
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("until=2026-01-05T12:00:00Z", "until"),
+        ("from=2026-01-05T12:00:00Z&until=2026-01-05T11:00:00Z", "until"),
+        ("from=yesterday", "from"),
+        ("from=9999-12-31T23:59:59Z", "until"),
+        ("summary=hour", "summary"),
+        ("perJob=0", "perJob"),
+        ("perJob=1001", "perJob"),
+        ("cursor=xyz", "cursor"),
+        ("window=1", "window"),
+    ],
+)
+async def test_bad_windows_are_refused(admin: httpx.AsyncClient, query: str, field: str) -> None:
+    answer = await admin.get(f"/v1/upcoming?{query}")
+
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+
+
+async def test_a_cursor_belongs_to_its_window(admin: httpx.AsyncClient, jobs: dict[str, str]) -> None:
+    cursor = (await shown(admin, f"{WINDOW}&limit=1"))["nextCursor"]
+    other = await admin.get(f"/v1/upcoming?cursor={cursor}")
+
+    assert (other.status_code, other.json()["code"]) == (422, "DULY-E120")
+    assert (await admin.get(f"/v1/upcoming?{WINDOW}&limit=50&cursor={cursor}")).status_code == 200
