@@ -103,7 +103,9 @@ def calendar_deleted(actor: Actor, at: Instant, calendar: Calendar) -> Deed:
 
 def key_created(actor: Actor, row: KeyRow) -> Deed:
     """A new key: whose, for what and for how long."""
-    after = {"role": row.role, "name": row.name, "expiresAt": None if row.expires_at is None else to_rfc3339(row.expires_at)}
+    after: dict[str, Any] = {"role": row.role, "name": row.name}
+    after |= {"expiresAt": None if row.expires_at is None else to_rfc3339(row.expires_at)}
+    after |= {} if row.pools is None else {"pools": list(row.pools)}
     return Deed(actor, row.created_at, "key.create", "key", row.id, after=after)
 
 
