@@ -30,16 +30,17 @@ async def submit(kind: str, seconds: float, connections: int) -> None:
             async def bulk() -> int:
                 return len(await node.executions.enqueue_for(job, [Wanted(payload="{}")] * 1000))
 
-            report("submit_single", store=kind, per_second=await _rate(single, seconds, 1))
-            report("submit_single_64_callers", store=kind, per_second=await _rate(single, seconds, 64))
-            report("submit_bulk", store=kind, per_second=await _rate(bulk, seconds, 1))
+            report("submit_single", store=kind, per_second=await rate(single, seconds, 1))
+            report("submit_single_64_callers", store=kind, per_second=await rate(single, seconds, 64))
+            report("submit_bulk", store=kind, per_second=await rate(bulk, seconds, 1))
             with processes(store, ["server", "--port", "0"], DULY_ADMIN_KEY=KEY) as running:
                 host, port = server_url(running[0])
                 count, took = await _flood(host, port, job_text(job.id), connections, seconds)
                 report("submit_http", store=kind, connections=connections, per_second=round(count / took))
 
 
-async def _rate(call: Callable[[], Awaitable[int]], seconds: float, callers: int) -> int:
+async def rate(call: Callable[[], Awaitable[int]], seconds: float, callers: int) -> int:
+    """How many a second so many callers get done."""
     done = 0
     end = time.perf_counter() + seconds
 

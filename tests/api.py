@@ -11,6 +11,7 @@ from duly.ports.clock import Clock, Entropy
 from duly.ports.store import Store
 from duly.ports.transport import Transport
 from duly.usecases.access import Access, Keyring
+from duly.usecases.audit import AuditTrail
 from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.calendars import Calendars
@@ -52,6 +53,7 @@ def services_on(
         workers=Workers(store, clock, entropy, transport, ttl),
         clock=clock,
         calendars=Calendars(store.calendars, clock, transport),
+        audit=AuditTrail(store.audit),
         tenants=Tenants(store.tenants, keyring, quotas, clock, transport),
         search=Search(store.search, clock),
         upcoming=Upcoming(store.definitions),

@@ -207,6 +207,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("DULY_WORKER_TTL", "15s", parse_duration, "How long a worker lives without a heartbeat before its work is given to others."),
     Setting("DULY_GRACE", "20s", parse_duration, "How long running handlers may take to end at a stop before they are given back."),
     Setting("DULY_RETENTION", "30d", parse_duration, "How long finished executions are kept."),
+    Setting("DULY_AUDIT_RETENTION", "400d", parse_duration, "How long the audit trail is kept."),
     Setting("DULY_SHELL_POOLS", "", _words, "Pools whose workers run shell jobs. Empty: none does."),
     Setting("DULY_SHELL_DIR", "", _text, "The directory in which shell jobs run. Empty: that of the worker."),
     Setting(
@@ -262,6 +263,7 @@ class Settings:
     worker_ttl: Micros
     grace: Micros
     retention: Micros
+    audit_retention: Micros
     shell_pools: tuple[str, ...]
     shell_dir: str | None
     shell_limits: Mapping[str, int]
@@ -322,6 +324,7 @@ def load(environment: Mapping[str, str] | None = None, **flags: Any) -> Settings
         worker_ttl=fields["worker_ttl"],
         grace=fields["grace"],
         retention=fields["retention"],
+        audit_retention=fields["audit_retention"],
         shell_pools=fields["shell_pools"],
         shell_dir=fields["shell_dir"] or None,
         shell_limits=fields["shell_limits"],

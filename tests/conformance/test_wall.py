@@ -19,7 +19,19 @@ from tests.conformance.world import START, World
 from tests.services.postgres import Postgres
 
 # Numbers and ids only; the same list stands in duly_build_wall.
-SHARED = {"routes", "shards", "dispatchers", "waits", "places", "gate_waits", "slots", "uniques", "leases", "duly_migrations"}
+SHARED = {
+    "audit_progress",
+    "routes",
+    "shards",
+    "dispatchers",
+    "waits",
+    "places",
+    "gate_waits",
+    "slots",
+    "uniques",
+    "leases",
+    "duly_migrations",
+}
 US, THEM = 1, 2
 
 

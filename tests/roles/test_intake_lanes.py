@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from duly.domain.access import Actor, Role
+from duly.domain.audit import Deed
 from duly.domain.execution import NewExecution
 from duly.domain.instants import Instant
 from duly.domain.tenants import Quotas, Tenant
@@ -27,14 +28,14 @@ class Held:
     intake: Intake
     let_go: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def enqueue(self, executions: Sequence[NewExecution], now: Instant) -> EnqueueReport:
+    async def enqueue(self, executions: Sequence[NewExecution], now: Instant, deeds: Sequence[Deed] = ()) -> EnqueueReport:
         if len(executions) >= MANY or any(gate.kept for gate in executions[0].gates):
             await self.let_go.wait()
-        return await self.intake.enqueue(executions, now)
+        return await self.intake.enqueue(executions, now, deeds)
 
-    async def enqueue_within(self, calls: Sequence[Sequence[NewExecution]], now: Instant) -> Admission:
+    async def enqueue_within(self, calls: Sequence[Sequence[NewExecution]], now: Instant, deeds: Sequence[Deed] = ()) -> Admission:
         await self.let_go.wait()
-        return await self.intake.enqueue_within(calls, now)
+        return await self.intake.enqueue_within(calls, now, deeds)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from duly import config
 from duly.compose import Node, bootstrap_key, open_node
 from duly.domain.access import Role
+from duly.domain.audit import Deed
 from duly.domain.instants import Instant
 from duly.ports.keys import KeyRow, Keys
 from duly.usecases.access import Access, key_id
@@ -27,8 +28,8 @@ class Wrapped:
     async def key(self, id: str) -> KeyRow | None:
         return await self._keys.key(id)
 
-    async def add_key(self, row: KeyRow) -> bool:
-        return await self._keys.add_key(row)
+    async def add_key(self, row: KeyRow, *, deed: Deed | None = None) -> bool:
+        return await self._keys.add_key(row, deed=deed)
 
     async def any_admin_key(self, tenant: int, now: Instant) -> bool:
         return await self._keys.any_admin_key(tenant, now)
@@ -39,7 +40,7 @@ class Killed(Exception):
 
 
 class KilledBeforeTheCommit(Wrapped):
-    async def add_key(self, row: KeyRow) -> bool:
+    async def add_key(self, row: KeyRow, *, deed: Deed | None = None) -> bool:
         raise Killed
 
 

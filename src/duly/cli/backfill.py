@@ -67,5 +67,5 @@ def _backfill(arguments: Arguments) -> int:
 
 
 COMMANDS = {
-    "backfill": Command("run what a job's schedule named in the past", _configure, _backfill, "duly backfill", _EXAMPLES),
+    "backfill": Command("run what a job's schedule named in the past", _configure, _backfill, "duly backfill", _EXAMPLES, changes=True),
 }

@@ -63,8 +63,10 @@ COMMANDS = {
         "duly batch",
         {
             "show": Command("how a batch stands", _configure_batch, _batch, "duly batch show"),
-            "continue": Command("do the rest of a bulk action", _configure_continue, _continue, "duly batch continue"),
-            "abort": Command("cancel what a batch has made and what has not started", _configure_batch, _abort, "duly batch abort"),
+            "continue": Command("do the rest of a bulk action", _configure_continue, _continue, "duly batch continue", changes=True),
+            "abort": Command(
+                "cancel what a batch has made and what has not started", _configure_batch, _abort, "duly batch abort", changes=True
+            ),
         },
     )
 }

@@ -134,9 +134,13 @@ COMMANDS = {
         {
             "list": Command("all calendars, by name", remote_options, _list, "duly calendar list"),
             "show": Command("one calendar", _configure_one, _show, "duly calendar show"),
-            "set": Command("make or change a calendar, and every job that names it", _configure_set, _set, "duly calendar set", _EXAMPLES),
-            "delete": Command("delete a calendar that no job names", _configure_one, _delete, "duly calendar delete"),
-            "import": Command("add the days and times of an iCalendar file", _configure_import, _import, "duly calendar import"),
+            "set": Command(
+                "make or change a calendar, and every job that names it", _configure_set, _set, "duly calendar set", _EXAMPLES, changes=True
+            ),
+            "delete": Command("delete a calendar that no job names", _configure_one, _delete, "duly calendar delete", changes=True),
+            "import": Command(
+                "add the days and times of an iCalendar file", _configure_import, _import, "duly calendar import", changes=True
+            ),
         },
     )
 }

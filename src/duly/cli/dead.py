@@ -224,8 +224,12 @@ COMMANDS = {
         {
             "list": Command("open dead letters, grouped by cause", _configure_list, _list, "duly dead list"),
             "show": Command("one dead letter, and why it died", _configure_show, _show, "duly dead show"),
-            "replay": Command("run dead letters again, as new runs", _configure_replay, _replay, "duly dead replay", _EXAMPLES),
-            "discard": Command("put dead letters away; their history stays", _configure_discard, _discard, "duly dead discard"),
+            "replay": Command(
+                "run dead letters again, as new runs", _configure_replay, _replay, "duly dead replay", _EXAMPLES, changes=True
+            ),
+            "discard": Command(
+                "put dead letters away; their history stays", _configure_discard, _discard, "duly dead discard", changes=True
+            ),
         },
         otherwise=Command("Open dead letters, grouped by cause.", _configure_list, _list, "duly dead", _EXAMPLES),
         is_whole=True,

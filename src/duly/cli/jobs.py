@@ -358,22 +358,22 @@ _UNSKIP = ("take a skip back", _configure_one, _unskip)
 
 COMMANDS = {
     "pause": Command(*_PAUSE, "duly pause"),
-    "resume": Command(*_RESUME, "duly resume"),
-    "skip": Command(*_SKIP, "duly skip"),
-    "unskip": Command(*_UNSKIP, "duly unskip"),
+    "resume": Command(*_RESUME, "duly resume", changes=True),
+    "skip": Command(*_SKIP, "duly skip", changes=True),
+    "unskip": Command(*_UNSKIP, "duly unskip", changes=True),
     "job": Group(
         "Jobs: what runs, when, and under which policies.",
         "duly job",
         {
             "list": Command("all jobs, newest first", _configure_list, _list, "duly job list"),
             "show": Command("one job: schedule, policies, next fires, latest runs", _configure_one, _show, "duly job show"),
-            "create": Command("make a job", _configure_create, _create, "duly job create", _EXAMPLES, takes_rest=True),
+            "create": Command("make a job", _configure_create, _create, "duly job create", _EXAMPLES, takes_rest=True, changes=True),
             "pause": Command(*_PAUSE, "duly job pause"),
-            "resume": Command(*_RESUME, "duly job resume"),
-            "skip": Command(*_SKIP, "duly job skip"),
-            "unskip": Command(*_UNSKIP, "duly job unskip"),
-            "delete": Command("cancel a job and its future fires", _configure_delete, _delete, "duly job delete"),
-            "run": Command("run a job now", runs.run_options, runs.run, "duly job run"),
+            "resume": Command(*_RESUME, "duly job resume", changes=True),
+            "skip": Command(*_SKIP, "duly job skip", changes=True),
+            "unskip": Command(*_UNSKIP, "duly job unskip", changes=True),
+            "delete": Command("cancel a job and its future fires", _configure_delete, _delete, "duly job delete", changes=True),
+            "run": Command("run a job now", runs.run_options, runs.run, "duly job run", changes=True),
         },
     ),
 }

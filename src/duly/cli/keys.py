@@ -159,10 +159,12 @@ COMMANDS = {
         "API keys of your tenant.",
         "duly key",
         {
-            "create": Command("Make a key; its secret is shown once.", _configure_create, _create, "duly key create"),
+            "create": Command("Make a key; its secret is shown once.", _configure_create, _create, "duly key create", changes=True),
             "list": Command("List the keys.", remote_options, _list, "duly key list"),
-            "rotate": Command("Put a new key in the place of one, with an overlap.", _configure_rotate, _rotate, "duly key rotate"),
-            "revoke": Command("Revoke a key.", _configure_revoke, _revoke, "duly key revoke"),
+            "rotate": Command(
+                "Put a new key in the place of one, with an overlap.", _configure_rotate, _rotate, "duly key rotate", changes=True
+            ),
+            "revoke": Command("Revoke a key.", _configure_revoke, _revoke, "duly key revoke", changes=True),
         },
     ),
 }

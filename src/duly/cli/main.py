@@ -47,6 +47,7 @@ TREE: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         (
             ("doctor", "doctor", "check everything, with a fix for each finding"),
             ("verify", "verify", "test the guarantees on this machine: kill, pause and cut off real processes"),
+            ("audit", "audit", "who did what: list, export, verify"),
             ("tenant", "tenants", "tenants: create, list, show, set, key"),
             ("key", "keys", "API keys: create, list, rotate, revoke"),
             ("login", "keys", "a link that logs a browser in, once"),

@@ -38,7 +38,10 @@ class Parser(argparse.ArgumentParser):
 
 
 class Command(NamedTuple):
-    """One command: what it is, how its words are read, and what it does. `run` returns the exit code."""
+    """One command: what it is, how its words are read, and what it does. `run` returns the exit code.
+
+    One that `changes` something on a server takes a reason, for the audit trail.
+    """
 
     summary: str
     configure: Callable[[Parser], Any]
@@ -46,11 +49,14 @@ class Command(NamedTuple):
     path: str
     epilogue: str | None = None
     takes_rest: bool = False
+    changes: bool = False
 
     def run(self, words: Sequence[str]) -> int:
         """Parse the words and do it. With `takes_rest`, what follows `--` is left as it is, in `rest`."""
         parser = Parser(self.path, self.summary, self.epilogue)
         self.configure(parser)
+        if self.changes:
+            parser.add_argument("--reason", metavar="TEXT", dest="why", help="why, for the audit trail")
         own, rest = list(words), []
         if self.takes_rest and "--" in own:
             end = own.index("--")

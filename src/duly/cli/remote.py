@@ -20,7 +20,7 @@ def connect(arguments: Arguments) -> Client:
     if settings.key is None:
         hint = f"`duly up` keeps one in {settings.key_file}: run this where it runs, or set DULY_HOME, DULY_KEY or DULY_KEY_FILE."
         raise Forbidden("DULY-E301", "There is no key to use.", hint=hint)
-    return Client(settings.url, settings.key, agent=f"duly-cli/{config.VERSION}")
+    return Client(settings.url, settings.key, agent=f"duly-cli/{config.VERSION}", channel="cli", reason=getattr(arguments, "why", None))
 
 
 def find_job(client: Client, text: str) -> JobView:

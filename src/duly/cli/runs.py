@@ -281,10 +281,14 @@ COMMANDS = {
             "show": Command("one run: where it stands, its result or error", _configure_one, _show, "duly run show"),
             "logs": Command("what a run has logged", daily.logs_options, daily.logs, "duly run logs"),
             "attempts": Command("every attempt of a run", _configure_one, _attempts, "duly run attempts"),
-            "cancel": Command("cancel a run: at once when it waits, soon when it runs", _configure_one, _cancel, "duly run cancel"),
-            "retry": Command("let a retry that waits run now, or replay a dead run", _configure_one, _retry, "duly run retry"),
-            "replay": Command("run an ended run again, as a new one", _configure_replay, _replay, "duly run replay"),
+            "cancel": Command(
+                "cancel a run: at once when it waits, soon when it runs", _configure_one, _cancel, "duly run cancel", changes=True
+            ),
+            "retry": Command(
+                "let a retry that waits run now, or replay a dead run", _configure_one, _retry, "duly run retry", changes=True
+            ),
+            "replay": Command("run an ended run again, as a new one", _configure_replay, _replay, "duly run replay", changes=True),
         },
-        otherwise=Command("Run a job now, whatever its schedule says.", run_options, run, "duly run", _EXAMPLES),
+        otherwise=Command("Run a job now, whatever its schedule says.", run_options, run, "duly run", _EXAMPLES, changes=True),
     )
 }

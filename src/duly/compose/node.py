@@ -120,7 +120,7 @@ async def publish(app: sdk.App, node: Node) -> None:
 
 def connection(node: Node) -> sdk.Connection:
     """What an application gets of a node: it acts as the code itself."""
-    actor = Actor(DEFAULT_TENANT_NUMBER, DEFAULT_TENANT, Role.ADMIN, "code")
+    actor = Actor(DEFAULT_TENANT_NUMBER, DEFAULT_TENANT, Role.ADMIN, "code", channel="sdk")
     return sdk.Connection(node.jobs, node.executions, actor, node.clock, system_entropy, node.close, node.engine.abandon, node.calendars)
 
 

@@ -21,12 +21,14 @@ from duly.domain.rates import Rate
 from duly.roles import loop
 from duly.roles.dispatcher import Dispatcher, DispatcherSettings
 from duly.roles.hydrator import Hydrator, HydratorSettings
+from duly.roles.notary import Notary, NotarySettings
 from duly.roles.ownership import Ownership, OwnershipSettings
 from duly.roles.pruner import Pruner, PrunerSettings
 from duly.roles.sweeper import Sweeper, SweeperSettings
 from duly.roles.timekeeper import Timekeeper
 from duly.sdk import app as sdk
 from duly.usecases.access import Access, Keyring
+from duly.usecases.audit import AuditTrail
 from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.dead_letters import DeadLetters
@@ -71,6 +73,8 @@ class Service:
                 tasks += self._dispatching(stop)
             if "sweeper" in self.roles:
                 tasks.append(asyncio.create_task(loop.run(Sweeper(node.store.losses, SweeperSettings()), node.clock, stop, system_entropy)))
+                notary = Notary(node.store.audit, NotarySettings(keep=node.settings.audit_retention))
+                tasks.append(asyncio.create_task(loop.run(notary, node.clock, stop, system_entropy)))
             if "pruner" in self.roles:
                 pruner = Pruner(node.store.retention, node.store.tenants, PrunerSettings(keep=node.settings.retention))
                 tasks.append(asyncio.create_task(loop.run(pruner, node.clock, stop, system_entropy)))
@@ -108,6 +112,7 @@ class Service:
             clock=node.clock,
             ready=node.store.health.ping,
             calendars=node.calendars,
+            audit=AuditTrail(node.store.audit),
             tenants=Tenants(node.store.tenants, keyring, node.quotas, node.clock, node.transport),
             gate=gate_of(node.settings),
             search=Search(node.store.search, node.clock),

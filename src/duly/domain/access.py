@@ -23,8 +23,11 @@ class Actor:
     tenant_name: str
     role: Role
     key_id: str
-    # How it came in: `dashboard` with a session, `proxy` by the word of a proxy, with a key as that one says.
+    # For the audit trail: how it came in (`dashboard` with a session, `proxy` by the word of a proxy, with a key as that one says),
+    # under which id it asked, and why, in its own words.
     channel: str = "api"
+    request_id: str | None = None
+    reason: str | None = None
     # The key and those that it was rotated from; who acts as a worker must be of the family that registered it. Without a key: none.
     family: str = ""
     # What a worker's key may serve; None: every pool.
@@ -45,6 +48,11 @@ class Actor:
             return self.role in (Role.WORKER, Role.ADMIN)
         return self.role >= needed
 
+
+# The ways by which a caller may say it comes. It is a claim: what proves who it is, is the key.
+CHANNELS = ("api", "cli", "sdk", "dashboard", "proxy")
+# What a server does at its start for whoever started it.
+BY_SERVER = "server"
 
 DEFAULT_TENANT = "default"
 DEFAULT_TENANT_NUMBER = 1

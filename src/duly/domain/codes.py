@@ -243,6 +243,25 @@ _ALL = (
         "Only for the installation's administrators",
         "Use an ADMIN key of the tenant default: it alone makes tenants and changes their weights and quotas.",
     ),
+    Code("DULY-E271", 422, "Unknown channel", "Duly-Channel is one of api, cli, sdk, dashboard and proxy, or left out."),
+    Code(
+        "DULY-E272",
+        422,
+        "Malformed reason",
+        "Duly-Reason has at most 500 characters and no control characters; what is not ASCII is percent-encoded UTF-8.",
+    ),
+    Code(
+        "DULY-E273",
+        409,
+        "The audit trail was tampered with",
+        "The message names the first link that is not as it was written. Keep a copy of the store, and compare it with a backup.",
+    ),
+    Code(
+        "DULY-E274",
+        404,
+        "The link is not kept any more",
+        "It is older than DULY_AUDIT_RETENTION. Compare with a head that was noted later.",
+    ),
     Code("DULY-E301", 401, "A key is needed", "Send Authorization: Bearer duly_… . `duly up` prints where the first key is kept."),
     Code("DULY-E302", 401, "The key is not valid", "It is unknown, expired or revoked. Check DULY_KEY."),
     Code(

@@ -15,6 +15,7 @@ from duly.domain.access import Role
 from duly.domain.errors import DulyError, Forbidden, Invalid
 from duly.domain.rates import Rate
 from duly.http import (
+    audit,
     auth,
     backfill,
     bulk,
@@ -33,6 +34,7 @@ from duly.http import (
     why,
     workers,
 )
+from duly.http.attribution import attributed
 from duly.http.limits import ClientGone, hung_up
 from duly.http.openapi import openapi_route
 from duly.http.problems import MEDIA_TYPE, Headers, fault, problem_of
@@ -65,6 +67,8 @@ _READ_HEADERS = frozenset(
         b"content-type",
         b"cookie",
         b"host",
+        b"duly-channel",
+        b"duly-reason",
         b"idempotency-key",
         b"if-match",
         b"if-none-match",
@@ -103,6 +107,7 @@ def route_table() -> Table:
         *backfill.ROUTES,
         *workers.ROUTES,
         *keys.ROUTES,
+        *audit.ROUTES,
         *tenants.ROUTES,
         *sessions.ROUTES,
     ]
@@ -214,6 +219,8 @@ class Api:
             raise Invalid("DULY-E202", f"This route takes {allowed}.")
         if route.role is not None:
             auth.demand(call.actor, route.role)
+            if method != "GET":
+                call.known_actor = attributed(call.actor, call.headers, call.request_id)
         return route, method.encode(), path, segment
 
     async def _let_in_slowly(self, call: Call, scope: Scope, extra: Headers) -> None:

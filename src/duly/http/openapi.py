@@ -9,6 +9,7 @@ import msgspec
 
 from duly.domain.access import Role
 from duly.domain.codes import CODES
+from duly.http import attribution
 from duly.http.auth import SESSION_COOKIE
 from duly.http.problems import MEDIA_TYPE
 from duly.http.routing import Call, Reply, Route, route
@@ -183,6 +184,8 @@ def statuses(declared: Route) -> dict[int, list[str]]:
         codes.update(_TAKES_FORM if declared.form else _TAKES_BODY)
     if declared.idempotent:
         codes.add("DULY-E116")
+    if _is_recorded(declared):
+        codes.update(("DULY-E271", "DULY-E272"))
     found: dict[int, list[str]] = {}
     for code in sorted(codes):
         found.setdefault(CODES[code].status, []).append(code)
@@ -232,8 +235,14 @@ def _parameters(declared: Route) -> list[dict[str, Any]]:
             found.append({"name": name, "in": "query", "required": False, **described, **style, "schema": given})
     if declared.idempotent:
         found.append(_IDEMPOTENCY_KEY)
-    found.extend({"name": name, "in": "header", "required": False, **about} for name, about in declared.request_headers.items())
+    headers = {**declared.request_headers, **(attribution.HEADERS if _is_recorded(declared) else {})}
+    found.extend({"name": name, "in": "header", "required": False, **about} for name, about in headers.items())
     return found
+
+
+def _is_recorded(declared: Route) -> bool:
+    """Whether the caller may say something for the audit trail."""
+    return declared.method != "GET" and declared.role is not None
 
 
 def _not_null(schema: Schema) -> Schema:

@@ -9,6 +9,7 @@ from importlib import metadata
 from duly.http.auth import Gate
 from duly.ports.clock import Clock
 from duly.usecases.access import Access, Keyring
+from duly.usecases.audit import AuditTrail
 from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.calendars import Calendars
@@ -51,6 +52,7 @@ class Services:
     clock: Clock
     ready: Callable[[], Awaitable[None]]
     calendars: Calendars
+    audit: AuditTrail
     tenants: Tenants
     search: Search
     upcoming: Upcoming

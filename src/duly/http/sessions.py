@@ -94,7 +94,7 @@ async def log_in(call: Call, body: LoginShape) -> Reply:
     try:
         if is_foreign(headers, services.gate, is_tls=call.is_secure):
             raise Forbidden("DULY-E309", "The form was sent from another site.", field="Origin")
-        session = await services.sessions.log_in(body.token, cookie(headers, SESSION_COOKIE))
+        session = await services.sessions.log_in(body.token, cookie(headers, SESSION_COOKIE), call.request_id)
     except Forbidden as error:
         if not _wants_page(headers):
             raise
@@ -108,7 +108,7 @@ async def log_in(call: Call, body: LoginShape) -> Reply:
 async def log_out(call: Call) -> Reply:
     """End this browser's session; a key goes on working"""
     if call.caller is not None and call.caller.session is not None:
-        await call.services.sessions.log_out(call.caller.session.id)
+        await call.services.sessions.log_out(call.actor, call.caller.session.id)
     return Reply(None, headers=[set_cookie(name, "", seconds=0, secure=call.is_secure) for name in (SESSION_COOKIE, CSRF_COOKIE)])
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from duly.domain.audit import Deed
 from duly.domain.calendars import Calendar
 from duly.domain.instants import Instant
 from duly.domain.job import Job, JobSpec
@@ -47,14 +48,21 @@ class Calendars(Protocol):
         """One of them."""
 
     async def put_calendar(
-        self, tenant: int, calendar: Calendar, expected: int | None, rewrite: Callable[[Job, Calendar], Rewritten], now: Instant
+        self,
+        tenant: int,
+        calendar: Calendar,
+        expected: int | None,
+        rewrite: Callable[[Job, Calendar], Rewritten],
+        now: Instant,
+        *,
+        deed: Callable[[Calendar | None, Sequence[Job]], Deed] | None = None,
     ) -> list[Job] | None:
         """Make it so, and give every job that names it and may still fire a new version: all in one transaction, or nothing.
 
         Answers the jobs as they were. What is as it was already changes nothing. None when `expected` is not its version
-        (0: there is none yet). Whatever `rewrite` raises is raised.
+        (0: there is none yet). Whatever `rewrite` raises is raised. `deed` is told what it was before, and which jobs change with it.
         """
 
-    async def delete_calendar(self, tenant: int, name: str, expected: int) -> list[str] | None:
+    async def delete_calendar(self, tenant: int, name: str, expected: int, *, deed: Deed | None = None) -> list[str] | None:
         """Forget it. Answers the names of the jobs that still use it: then nothing was done. None when there is none of
         that version."""

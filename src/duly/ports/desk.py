@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from duly.domain.audit import Deed
 from duly.domain.execution import Finished, LeaseId, Stop, WorkerId
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import Instant
@@ -56,6 +57,9 @@ class Desk(Protocol):
         An attempt ends once: of two ends that are reported side by side one is written, and both callers are told which.
         One that was taken away has ended as WORKER_LOST. What is left out was never under that lease of this worker.
         """
+
+    async def drain(self, worker: WorkerId, deed: Deed) -> None:
+        """Somebody else than the worker says that it takes no more work, and answers for it."""
 
     async def touched(self, worker: WorkerId, ids: Sequence[ExecutionId]) -> set[ExecutionId]:
         """Which of these the worker has, or ever had."""

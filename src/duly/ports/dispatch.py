@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from duly.domain.audit import Deed
 from duly.domain.decide import Firing
 from duly.domain.errors import TooMany
 from duly.domain.execution import DueSchedule, NewExecution
@@ -25,21 +26,22 @@ class Idempotency:
 class Intake(Protocol):
     """Where executions come in."""
 
-    async def enqueue(self, executions: Sequence[NewExecution], now: Instant) -> EnqueueReport:
+    async def enqueue(self, executions: Sequence[NewExecution], now: Instant, deeds: Sequence[Deed] = ()) -> EnqueueReport:
         """Write headers, and make ready what is due and passes its gates. Idempotent by id. Not for tenants with quotas for it.
 
-        What has a unique key that somebody holds is not written: the report names the holder instead.
+        What has a unique key that somebody holds is not written: the report names the holder instead. Each deed names the
+        executions that it asked for, and is recorded with them; of what is not written there is no record.
         """
 
     async def enqueue_once(
-        self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant
+        self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant, deed: Deed | None = None
     ) -> list[ExecutionId]:
         """The same under an idempotency key: the ids of the first call with it. Raises Conflict (DULY-E207) for another body.
 
         Raises TooMany past the quotas of the tenant, if the executions say that it has some; then the key is not used either.
         """
 
-    async def enqueue_within(self, calls: Sequence[Sequence[NewExecution]], now: Instant) -> Admission:
+    async def enqueue_within(self, calls: Sequence[Sequence[NewExecution]], now: Instant, deeds: Sequence[Deed] = ()) -> Admission:
         """Several calls of one tenant that has quotas for what comes in: each whole or not at all, in their order, in one transaction.
 
         Exact, whoever else submits for the tenant at this moment, in this process or another.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from duly.domain.audit import Deed
 from duly.domain.instants import Instant, Micros
 from duly.domain.keys import KeyRow, Minted
 
@@ -17,20 +18,20 @@ class Keys(Protocol):
     async def key(self, id: str) -> KeyRow | None:
         """A key by its public id."""
 
-    async def add_key(self, row: KeyRow) -> bool:
+    async def add_key(self, row: KeyRow, *, deed: Deed | None = None) -> bool:
         """False when a key of that id exists already."""
 
     async def keys(self, tenant: int) -> list[KeyRow]:
         """Every key of the tenant, oldest first, revoked ones too."""
 
-    async def revoke_key(self, tenant: int, id: str, now: Instant) -> KeyRow | None:
+    async def revoke_key(self, tenant: int, id: str, now: Instant, *, deed: Deed | None = None) -> KeyRow | None:
         """The key opens nothing from now on; revoking it again changes nothing. None when the tenant has no such key.
 
         Raises Conflict when it is the last one that can administer the tenant: of two who revoke one another, one stays.
         """
 
     async def rotate_key(
-        self, tenant: int, id: str, minted: Minted, overlap: Micros, lasts: Micros | None, now: Instant
+        self, tenant: int, id: str, minted: Minted, overlap: Micros, lasts: Micros | None, now: Instant, *, deed: Deed | None = None
     ) -> tuple[KeyRow, KeyRow] | None:
         """A new key in the place of an old one, which ends after the overlap: (old, new). None when the tenant has no such key.
 

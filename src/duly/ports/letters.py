@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any, Protocol
 from uuid import UUID
 
+from duly.domain.audit import Deed
 from duly.domain.bulk import Candidate, Match
 from duly.domain.execution import NewExecution
 from duly.domain.ids import ExecutionId, JobId
@@ -49,7 +50,10 @@ class Batch:
 
 
 class Letters(Protocol):
-    """What people do about executions that have died, one by one or many at once."""
+    """What people do about executions that have died, one by one or many at once.
+
+    A deed is recorded in the transaction of the change, about those executions that it really changed; if there are none, it is not.
+    """
 
     async def open_letters(self, tenant: int, job_id: JobId | None, before: ExecutionId | None, limit: int) -> list[Letter]:
         """Dead letters that nobody has settled, newest first."""
@@ -62,22 +66,33 @@ class Letters(Protocol):
         Read along the table that the states are, the job or the batch: whichever is smallest.
         """
 
-    async def replay(self, replays: Sequence[tuple[ExecutionId, NewExecution]], by: str, now: Instant) -> set[ExecutionId]:
+    async def replay(
+        self, replays: Sequence[tuple[ExecutionId, NewExecution]], by: str, now: Instant, *, deed: Deed | None = None
+    ) -> set[ExecutionId]:
         """Settle each that is not settled yet and enqueue its replay, all in one transaction; answers which were ours to replay."""
 
-    async def settle(self, ids: Sequence[ExecutionId], how: Settling, by: str, now: Instant, replay: ExecutionId | None = None) -> int:
+    async def settle(
+        self,
+        ids: Sequence[ExecutionId],
+        how: Settling,
+        by: str,
+        now: Instant,
+        replay: ExecutionId | None = None,
+        *,
+        deed: Deed | None = None,
+    ) -> int:
         """Say what was done about them. What is settled already stays as it is; returns how many were not."""
 
-    async def hasten(self, tenant: int, ids: Sequence[ExecutionId], now: Instant) -> set[ExecutionId]:
+    async def hasten(self, tenant: int, ids: Sequence[ExecutionId], now: Instant, *, deed: Deed | None = None) -> set[ExecutionId]:
         """Make waiting retries due now; answers which were. What has moved on meanwhile is left out."""
 
-    async def add_batch(self, batch: Batch) -> None:
+    async def add_batch(self, batch: Batch, *, deed: Deed | None = None) -> None:
         """Record a bulk action, before anything of it is done."""
 
-    async def change_batch(self, id: UUID, total: int, about: dict[str, Any]) -> None:
+    async def change_batch(self, id: UUID, total: int, about: dict[str, Any], *, deed: Deed | None = None) -> None:
         """Record how far it has come."""
 
-    async def drop_batch(self, id: UUID) -> None:
+    async def drop_batch(self, id: UUID, *, deed: Deed | None = None) -> None:
         """Forget a bulk action of which nothing was done."""
 
     async def batch(self, tenant: int, id: UUID) -> Batch | None:

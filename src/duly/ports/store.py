@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from duly.domain.access import DEFAULT_TENANT
+from duly.domain.audit import Deed
 from duly.domain.calendars import Calendar
 from duly.domain.execution import (
     Attempt,
@@ -25,6 +26,7 @@ from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant, Micros
 from duly.domain.job import Job, JobSpec, JobType, JobVersion
 from duly.domain.lifecycle import JobState, State
+from duly.ports.audit import Audit
 from duly.ports.calendars import Calendars, SkipAnswer
 from duly.ports.checkpoints import Checkpoints as Checkpoints
 from duly.ports.desk import Desk
@@ -56,6 +58,7 @@ class NewJob:
     shard: int
     next_fire_at: Instant | None
     tenant_name: str = DEFAULT_TENANT
+    deed: Deed | None = None
     # The tenant has a quota of jobs: there must be room for it.
     within_quota: bool = False
 
@@ -99,7 +102,7 @@ class ExecutionFilter:
 
 
 class Definitions(Versions, Protocol):
-    """Jobs and their versions."""
+    """Jobs and their versions. A deed is recorded in the transaction of the change, and only if there is one."""
 
     async def create_jobs(self, creations: Sequence[tuple[Sequence[NewJob], Idempotency | None]], now: Instant) -> list[list[Job]]:
         """Create all or none, in one transaction. With an idempotency key that was used before for the same body: the jobs of then.
@@ -125,7 +128,15 @@ class Definitions(Versions, Protocol):
         """Jobs that were made or have changed since this instant, newest first; when it was, is not told."""
 
     async def new_version(
-        self, tenant: int, id: JobId, spec: JobSpec, reschedule: Reschedule | None, expected: int | None, now: Instant
+        self,
+        tenant: int,
+        id: JobId,
+        spec: JobSpec,
+        reschedule: Reschedule | None,
+        expected: int | None,
+        now: Instant,
+        *,
+        deed: Deed | None = None,
     ) -> bool:
         """Give the job a new current version; its schedule keeps its next fire unless it is rescheduled. A paused job stays paused.
 
@@ -145,6 +156,7 @@ class Definitions(Versions, Protocol):
         *,
         by: str | None = None,
         until: Instant | None = None,
+        deed: Deed | None = None,
     ) -> bool:
         """Pause, resume (with the next fire to wait for) or cancel. After it, a paused or cancelled job makes no fire later than now.
 
@@ -152,8 +164,8 @@ class Definitions(Versions, Protocol):
         False when the job is not there, is cancelled already, or has another version number than `expected`: read it again.
         """
 
-    async def skip(self, tenant: int, id: JobId, at: Instant | None, by: str, expected: int) -> SkipAnswer:
-        """Ask to skip the fire at `at`, or with None to skip none. Nothing is written unless the answer is DONE."""
+    async def skip(self, tenant: int, id: JobId, at: Instant | None, by: str, expected: int, *, deed: Deed | None = None) -> SkipAnswer:
+        """Ask to skip the fire at `at`, or with None to skip none. Nothing is written unless the answer is DONE, nor when it is so."""
 
     async def calendars_named(self, tenant: int, names: Sequence[str]) -> dict[str, Calendar]:
         """Those of these calendars that there are, by name."""
@@ -291,13 +303,20 @@ class Cancels(Protocol):
     """Stopping what was asked for."""
 
     async def cancel(
-        self, tenant: int, ids: Sequence[ExecutionId], by: str, now: Instant, kill_after: Micros | None = None
+        self,
+        tenant: int,
+        ids: Sequence[ExecutionId],
+        by: str,
+        now: Instant,
+        kill_after: Micros | None = None,
+        *,
+        deed: Deed | None = None,
     ) -> dict[ExecutionId, State]:
         """Commit the wish, then take each execution from where it waits. Answers where each stands: CANCELLED,
         another final state (it was faster), or RUNNING (its worker is told by its heartbeat). Unknown ids are left out.
 
         What runs is asked to stop, and ended `kill_after` from now if it has not; None: it is only asked. A second wish
-        changes nothing, but that one which kills follows one which only asked."""
+        changes nothing, but that one which kills follows one which only asked. The deed goes with the wish."""
 
 
 class Insights(Protocol):
@@ -377,5 +396,6 @@ class Store:
     health: Health
     desk: Desk
     calendars: Calendars
+    audit: Audit
     tenants: Tenants
     search: Search

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from duly.domain.audit import Deed
 from duly.domain.ids import JobId
 from duly.domain.instants import Instant
 from duly.domain.tenants import Quotas, Tenant, Usage
@@ -22,7 +23,7 @@ class Bounded:
 class Tenants(Protocol):
     """Tenants, their quotas and what they use."""
 
-    async def create(self, tenant: Tenant) -> Tenant | None:
+    async def create(self, tenant: Tenant, *, deed: Deed | None = None) -> Tenant | None:
         """A new tenant, to which the store gives its number. None when the name is taken."""
 
     async def named(self, name: str) -> Tenant | None:
@@ -34,7 +35,9 @@ class Tenants(Protocol):
     async def bounded(self) -> Bounded:
         """All tenants that have quotas."""
 
-    async def change(self, tenant: int, weight: int, quotas: Quotas, expected: int, now: Instant) -> Sequence[int] | None:
+    async def change(
+        self, tenant: int, weight: int, quotas: Quotas, expected: int, now: Instant, *, deed: Deed | None = None
+    ) -> Sequence[int] | None:
         """Another weight and other quotas, if the tenant still has the `expected` version; None when it has not.
 
         Its gates have the new capacity in the same moment. Answers the routes on which something became ready by it.

@@ -290,7 +290,7 @@ class App:
                 if task.name not in link.published:
                     link.published[task.name] = await self._publish(connection, task)
         wanted = [Wanted(payload=payload, run_at=run_at, delay=delay) for payload in payloads]
-        made = await connection.executions.enqueue_for(link.published[task.name], wanted)
+        made = await connection.executions.enqueue_for(link.published[task.name], wanted, actor=connection.actor)
         return [execution_text(execution.id) for execution in made]
 
     @property

@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Iterator
 from types import TracebackType
 from typing import TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from duly.domain.errors import Invalid
 from duly.sdk.calls import Call, Request
@@ -33,9 +33,19 @@ _CLOSED = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError
 
 
 class Client:
-    """Sends calls to one server with one key. `agent` names the program in the request."""
+    """Sends calls to one server with one key. `agent` names the program in the request; `channel` and `reason` are for the audit
+    trail of whatever it changes."""
 
-    def __init__(self, url: str, key: str | None = None, *, timeout: float = TIMEOUT, agent: str = "duly-python") -> None:
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        timeout: float = TIMEOUT,
+        agent: str = "duly-python",
+        channel: str = "sdk",
+        reason: str | None = None,
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise Invalid(
@@ -43,7 +53,9 @@ class Client:
             )
         self.url = url.rstrip("/")
         self._prefix = parts.path.rstrip("/")
-        self._headers = {"Accept": "application/json", "User-Agent": agent}
+        self._headers = {"Accept": "application/json", "User-Agent": agent, "Duly-Channel": channel}
+        if reason:
+            self._headers["Duly-Reason"] = quote(reason, safe=" !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~")
         if key is not None:
             if not key.isascii() or not key.isprintable() or " " in key:
                 raise Invalid("DULY-E601", "has characters that no key has.", field="DULY_KEY")

@@ -6,12 +6,14 @@ import hmac
 from hashlib import sha256
 from typing import Protocol
 
-from duly.domain.access import DEFAULT_TENANT, DEFAULT_TENANT_NUMBER, Actor, Role
+from duly.domain.access import BY_SERVER, DEFAULT_TENANT, DEFAULT_TENANT_NUMBER, Actor, Role
+from duly.domain.audit import Deed
 from duly.domain.errors import Invalid, NotFound
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.keys import KeyRow, Minted, check_name, check_pools, shown_prefix
 from duly.ports.clock import Clock, Entropy
 from duly.ports.keys import Keys
+from duly.usecases.deeds import key_created
 from duly.usecases.uses import Uses
 
 PREFIX = "duly_"
@@ -81,7 +83,7 @@ class Keyring:
             pools=pools,
             lasts=lasts,
         )
-        await self._store.add_key(row)
+        await self._store.add_key(row, deed=key_created(actor, row))
         return row, secret
 
     async def all(self, actor: Actor) -> list[KeyRow]:
@@ -93,7 +95,8 @@ class Keyring:
 
         Raises Conflict (DULY-E306) when nobody could administer the tenant after it.
         """
-        row = await self._store.revoke_key(actor.tenant, id, self._clock.now())
+        now = self._clock.now()
+        row = await self._store.revoke_key(actor.tenant, id, now, deed=Deed(actor, now, "key.revoke", "key", id))
         if row is None:
             raise _no_such_key(id)
         return row
@@ -105,7 +108,9 @@ class Keyring:
         """
         secret = new_secret(self._entropy)
         minted = Minted(key_id(secret), _hash(secret), shown_prefix(secret))
-        found = await self._store.rotate_key(actor.tenant, id, minted, overlap, lasts, self._clock.now())
+        now = self._clock.now()
+        deed = Deed(actor, now, "key.rotate", "key", id, after={"replacedBy": minted.id, "overlapSec": overlap / SECOND})
+        found = await self._store.rotate_key(actor.tenant, id, minted, overlap, lasts, now, deed=deed)
         if found is None:
             raise _no_such_key(id)
         return *found, secret
@@ -129,17 +134,23 @@ async def ensure_admin_key(store: Keys, wanted: str | None, now: Instant, entrop
         if not is_key_shaped(wanted):
             hint = "For example: duly_$(openssl rand -hex 32)"
             raise Invalid("DULY-E601", "DULY_ADMIN_KEY must have 8 to 200 visible ASCII characters.", hint=hint)
-        await store.add_key(_admin_row(wanted, now))
+        await _add_admin(store, wanted, now)
         return None
     if await store.any_admin_key(DEFAULT_TENANT_NUMBER, now):
         return None
     made = new_secret(entropy)
     secret = keep(made)
-    if not await store.add_key(_admin_row(secret, now)) and not await _is_alive(store, secret, now):
+    if not await _add_admin(store, secret, now) and not await _is_alive(store, secret, now):
         # The kept one was revoked, and stays so.
         secret = keep(made, instead_of=secret)
-        await store.add_key(_admin_row(secret, now))
+        await _add_admin(store, secret, now)
     return made if secret == made else None
+
+
+async def _add_admin(store: Keys, secret: str, now: Instant) -> bool:
+    row = _admin_row(secret, now)
+    server = Actor(row.tenant, row.tenant_name, Role.ADMIN, BY_SERVER, channel=BY_SERVER)
+    return await store.add_key(row, deed=key_created(server, row))
 
 
 async def _is_alive(store: Keys, secret: str, now: Instant) -> bool:

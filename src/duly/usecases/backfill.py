@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from duly.domain.access import Actor
+from duly.domain.audit import on_batch
 from duly.domain.backfill import BackfillPlan, Rerun, plan_backfill, targets_between
 from duly.domain.bulk import Match
 from duly.domain.errors import Conflict, Invalid, TooMany
@@ -78,12 +79,13 @@ class Backfills:
         batch = new_id(now, self._entropy)
         about: dict[str, Any] = {"from": to_rfc3339(ask.first), "to": to_rfc3339(ask.last), "rerun": ask.rerun.value}
         about |= {"maxConcurrent": ask.max_concurrent} | ({"ratePerSec": ask.rate} if ask.rate else {})
-        await self._letters.add_batch(Batch(batch, actor.tenant, KIND, now, actor.key_id, len(plan.run), about, job_id))
+        deed = on_batch(actor, now, "batch.create", batch, job_id, after={"kind": KIND, "total": len(plan.run), **about})
+        await self._letters.add_batch(Batch(batch, actor.tenant, KIND, now, actor.key_id, len(plan.run), about, job_id), deed=deed)
         try:
-            await self._enqueue(job, ask, batch, plan.run, now)
+            await self._enqueue(actor, job, ask, batch, plan.run, now)
         except TooMany:
             # Refused as a whole.
-            await self._letters.drop_batch(batch)
+            await self._letters.drop_batch(batch, deed=on_batch(actor, now, "batch.drop", batch, job_id))
             raise
         return BackfillReport(batch, plan)
 
@@ -102,7 +104,7 @@ class Backfills:
                 stands[at].append(state)
         return stands
 
-    async def _enqueue(self, job: Job, ask: BackfillAsk, batch: UUID, targets: tuple[Instant, ...], now: Instant) -> None:
+    async def _enqueue(self, actor: Actor, job: Job, ask: BackfillAsk, batch: UUID, targets: tuple[Instant, ...], now: Instant) -> None:
         gate = batch_gate(batch, ask.max_concurrent)
         wanted = [
             Wanted(payload=ask.payload, run_at=due_at, priority=ask.priority, trigger=Trigger.BACKFILL, scheduled_at=at, batch=batch)
@@ -110,6 +112,8 @@ class Backfills:
         ]
         made = [item._replace(gates=(gate, *item.gates)) for item in await self._executions.headers(job, wanted)]
         # What a quota may refuse goes in whole or not at all.
-        page = len(made) if made[0].within_quota else PAGE
-        for first in range(0, len(made), page):
-            await self._executions.submit(made[first : first + page])
+        size = len(made) if made[0].within_quota else PAGE
+        for first in range(0, len(made), size):
+            page = made[first : first + size]
+            deed = on_batch(actor, now, "execution.backfill", batch, job.id, executions=[item.id for item in page])
+            await self._executions.submit(page, deed=deed)

@@ -12,6 +12,7 @@ from typing import Any, assert_never
 from uuid import UUID
 
 from duly.domain.access import Actor
+from duly.domain.audit import Deed, on_batch
 from duly.domain.bulk import BulkAction, Candidate, Match, can, fits
 from duly.domain.errors import Conflict, Invalid, NotFound, TooLarge, TooMany
 from duly.domain.execution import NewExecution
@@ -83,6 +84,10 @@ class _Work:
     jobs: dict[JobId, Job] = field(default_factory=dict)
     made: int = 0
 
+    def deed(self, now: Instant, action: str) -> Deed:
+        """What is done to some of the batch, for the record."""
+        return on_batch(self.actor, now, action, self.batch)
+
 
 class Bulk:
     """The use cases on many executions at once."""
@@ -116,14 +121,18 @@ class Bulk:
         about |= {"canary": ask.canary} if ask.canary else {}
         about |= {"payload": ask.payload} if ask.payload is not None else {}
         batch = new_id(now, self._entropy)
-        await self._letters.add_batch(Batch(batch, actor.tenant, ask.action.value, now, actor.key_id, len(found), about, match.job_id))
+        told = {"kind": ask.action.value, "total": len(found), **{name: value for name, value in about.items() if name != "payload"}}
+        await self._letters.add_batch(
+            Batch(batch, actor.tenant, ask.action.value, now, actor.key_id, len(found), about, match.job_id),
+            deed=on_batch(actor, now, "batch.create", batch, match.job_id, after=told),
+        )
         most = min(MOST_PER_CALL, ask.limit or MOST_PER_CALL, ask.canary or MOST_PER_CALL)
         work = _Work(actor, batch, ask.action, ask.payload, ask.rate, now)
         try:
             done, tried = await self._do(work, able[:most])
         except TooMany:
             # Refused as a whole, so there is no batch to go on with.
-            await self._letters.drop_batch(batch)
+            await self._letters.drop_batch(batch, deed=on_batch(actor, now, "batch.drop", batch, match.job_id))
             raise
         skipped = len(found) - len(able) + tried - done
         return BulkReport(ask.action, batch, len(found), done, skipped, len(able) - tried, sample)
@@ -140,7 +149,9 @@ class Bulk:
                 _refuse_bad_canaries(id, await self._letters.batch_counts(id))
             # They have done their service: what fails later is not theirs.
             batch = replace(batch, about={key: value for key, value in batch.about.items() if key != "canary"})
-            await self._letters.change_batch(id, batch.total, batch.about)
+            await self._letters.change_batch(
+                id, batch.total, batch.about, deed=on_batch(actor, self._clock.now(), "batch.continue", id, batch.job_id)
+            )
         action = BulkAction(batch.kind)
         found = await self._all(actor, action, _match_from_json(batch.about["match"]), id)
         able = [candidate for candidate in found if can(action, candidate)]
@@ -159,11 +170,12 @@ class Bulk:
         batch = await self._batch(actor, id)
         now = self._clock.now()
         if batch.about.get("abortedAt") is None:
-            await self._letters.change_batch(id, batch.total, batch.about | {"abortedAt": now})
+            deed = on_batch(actor, now, "batch.abort", id, batch.job_id)
+            await self._letters.change_batch(id, batch.total, batch.about | {"abortedAt": now}, deed=deed)
         before: ExecutionId | None = None
         while True:
             page, before = await self._letters.candidates(actor.tenant, Match(batch=id), _WAITING, before, PAGE)
-            await self._cancel(actor, [candidate for candidate in page if candidate.state in _WAITING], now)
+            await self._cancel(actor, id, [candidate for candidate in page if candidate.state in _WAITING], now)
             if before is None:
                 return await self.show(actor, id)
 
@@ -208,30 +220,36 @@ class Bulk:
         ids = [candidate.id for candidate in page]
         match work.action:
             case BulkAction.CANCEL:
-                return await self._cancel(work.actor, page, now)
+                return await self._cancel(work.actor, work.batch, page, now)
             case BulkAction.DISCARD:
-                return await self._letters.settle(ids, Settling.DISCARDED, by, now)
+                return await self._letters.settle(ids, Settling.DISCARDED, by, now, deed=work.deed(now, "execution.discard"))
             case BulkAction.REPLAY:
                 return await self._replay(work, page, now)
             case BulkAction.RETRY:
                 dead = [candidate for candidate in page if candidate.state is State.DEAD]
                 # What a quota may refuse comes first: then nothing of the page is done.
                 replayed = await self._replay(work, dead, now) if dead else 0
-                hastened = await self._letters.hasten(tenant, [item.id for item in page if item.state is not State.DEAD], now)
+                hastened = await self._letters.hasten(
+                    tenant,
+                    [item.id for item in page if item.state is not State.DEAD],
+                    now,
+                    deed=work.deed(now, "execution.retry"),
+                )
                 if hastened:
                     await self._transport.announce_due(now)
                 return len(hastened) + replayed
             case _:
                 assert_never(work.action)
 
-    async def _cancel(self, actor: Actor, page: Sequence[Candidate], now: Instant) -> int:
+    async def _cancel(self, actor: Actor, batch: UUID, page: Sequence[Candidate], now: Instant) -> int:
         """Ask each to stop, with the grace that its own version of the job gives it."""
         by_grace: dict[Micros | None, list[ExecutionId]] = {}
         for candidate in page:
             by_grace.setdefault(await self._jobs.stop_grace(candidate.job_version), []).append(candidate.id)
         stands: list[State] = []
         for grace, ids in by_grace.items():
-            stands += (await self._cancels.cancel(actor.tenant, ids, actor.key_id, now, grace)).values()
+            deed = on_batch(actor, now, "execution.cancel", batch)
+            stands += (await self._cancels.cancel(actor.tenant, ids, actor.key_id, now, grace, deed=deed)).values()
         if State.RUNNING in stands:
             await self._transport.announce_cancel()
         return sum(state in (State.CANCELLED, State.RUNNING) for state in stands)
@@ -257,7 +275,8 @@ class Bulk:
                 continue
             pairs.append((candidate.id, new._replace(id=id)))
         work.made += len(pairs)
-        ours = await self._letters.replay(pairs, work.actor.key_id, now) if pairs else set()
+        deed = work.deed(now, "execution.replay")
+        ours = await self._letters.replay(pairs, work.actor.key_id, now, deed=deed) if pairs else set()
         await self._executions.hint([new for old, new in pairs if old in ours], now)
         return len(ours)
 

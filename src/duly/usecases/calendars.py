@@ -17,6 +17,7 @@ from duly.ports.calendars import CalendarRow, Rewritten
 from duly.ports.calendars import Calendars as CalendarStore
 from duly.ports.clock import Clock
 from duly.ports.transport import Transport
+from duly.usecases.deeds import calendar_deleted, calendar_set
 
 TRIES = 5
 # So many jobs are named in a message; the rest are counted.
@@ -61,7 +62,9 @@ class Calendars:
         check_calendar(calendar)
         for _ in range(TRIES):
             now = self._clock.now()
-            changed = await self._store.put_calendar(actor.tenant, calendar, expected, partial(_rewritten, now=now), now)
+            changed = await self._store.put_calendar(
+                actor.tenant, calendar, expected, partial(_rewritten, now=now), now, deed=partial(calendar_set, actor, now, calendar)
+            )
             if changed is not None:
                 if changed:
                     # Some wait for an earlier fire now; whoever watches the schedules looks at once.
@@ -76,7 +79,8 @@ class Calendars:
         row = await self.show(actor, name)
         if expected is not None and row.calendar.version != expected:
             raise Conflict("DULY-E209", "The calendar has changed meanwhile.", hint="Read it again, then delete it.")
-        users = await self._store.delete_calendar(actor.tenant, name, row.calendar.version)
+        deed = calendar_deleted(actor, self._clock.now(), row.calendar)
+        users = await self._store.delete_calendar(actor.tenant, name, row.calendar.version, deed=deed)
         if users is None:
             await self.show(actor, name)
             raise Conflict("DULY-E209", "The calendar has changed meanwhile.", hint="Read it again, then delete it.")

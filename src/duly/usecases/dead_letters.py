@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from duly.domain.access import Actor
+from duly.domain.audit import on_execution
 from duly.domain.bulk import is_waiting_retry
 from duly.domain.causes import Cause, cause_of
 from duly.domain.errors import Conflict
@@ -103,10 +104,12 @@ class DeadLetters:
         now = self._clock.now()
         if idempotency is not None:
             new = await self._executions.replay(actor, id, payload, idempotency)
-            await self._letters.settle([id], Settling.REPLAYED, actor.key_id, now, new.id)
+            deed = on_execution(actor, now, "execution.settle", id, new.job_id, after={"replayedAs": execution_text(new.id)})
+            await self._letters.settle([id], Settling.REPLAYED, actor.key_id, now, new.id, deed=deed)
             return new
         new = await self._executions.replay_of(actor, id, payload)
-        if not await self._letters.replay([(id, new)], actor.key_id, now):
+        deed = on_execution(actor, now, "execution.replay", id, new.job_id)
+        if not await self._letters.replay([(id, new)], actor.key_id, now, deed=deed):
             # It was replayed or discarded before: somebody wants it once more.
             return await self._executions.replay(actor, id, payload)
         await self._executions.hint([new], now)
@@ -118,7 +121,9 @@ class DeadLetters:
         if letter.state is not State.DEAD:
             message = f"{execution_text(id)} is {letter.state.name}."
             raise Conflict("DULY-E232", message, field="executionId", hint="Only a dead letter can be discarded.")
-        await self._letters.settle([id], Settling.DISCARDED, actor.key_id, self._clock.now())
+        now = self._clock.now()
+        deed = on_execution(actor, now, "execution.discard", id, letter.job_id)
+        await self._letters.settle([id], Settling.DISCARDED, actor.key_id, now, deed=deed)
         return await self._executions.show(actor, id)
 
     async def retry(self, actor: Actor, id: ExecutionId) -> Execution:
@@ -128,7 +133,7 @@ class DeadLetters:
             new = await self.replay(actor, id, None)
             return await self._executions.show(actor, new.id)
         now = self._clock.now()
-        hastened = await self._letters.hasten(actor.tenant, [id], now)
+        hastened = await self._letters.hasten(actor.tenant, [id], now, deed=on_execution(actor, now, "execution.retry", id, before.job_id))
         after = await self._executions.show(actor, id)
         if hastened:
             await self._transport.announce_due(now)

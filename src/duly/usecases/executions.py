@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from duly.domain.access import Actor
+from duly.domain.audit import Deed, on_execution
 from duly.domain.errors import Conflict, NotFound, TooMany
 from duly.domain.execution import Attempt, Execution, LogLine, NewExecution
 from duly.domain.ids import ExecutionId, JobId, execution_text, new_ids
@@ -21,6 +23,7 @@ from duly.ports.clock import Clock, Entropy
 from duly.ports.store import Cancels, ExecutionFilter, Idempotency, Insights, Intake
 from duly.ports.transport import Transport
 from duly.usecases.coalesce import Coalescer
+from duly.usecases.deeds import enqueued
 from duly.usecases.jobs import Jobs
 from duly.usecases.quotas import Directory
 
@@ -40,6 +43,17 @@ class Wanted:
     trigger: Trigger = Trigger.ENQUEUE
     scheduled_at: Instant | None = None
     batch: UUID | None = None
+
+
+class _Submission(NamedTuple):
+    """What one call asks for."""
+
+    new: Sequence[NewExecution]
+    deed: Deed | None
+
+
+def _size(submission: _Submission) -> int:
+    return len(submission.new)
 
 
 class Executions:
@@ -67,64 +81,75 @@ class Executions:
         self._entropy = entropy
         self._transport = transport
         self._sealed = sealed
-        self._enqueues: Coalescer[Sequence[NewExecution], dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=len)
+        self._enqueues: Coalescer[_Submission, dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=_size)
         # Whoever brings one must not wait behind somebody's thousands.
-        self._bulk: Coalescer[Sequence[NewExecution], dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=len)
+        self._bulk: Coalescer[_Submission, dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=_size)
         # Tenants with quotas share commits with nobody else: what they wait for, nobody else has to.
-        self._bounded: dict[int, Coalescer[Sequence[NewExecution], TooMany | dict[ExecutionId, ExecutionId]]] = {}
+        self._bounded: dict[int, Coalescer[_Submission, TooMany | dict[ExecutionId, ExecutionId]]] = {}
 
     async def enqueue(
         self, actor: Actor, job_id: JobId, wanted: Sequence[Wanted], idempotency: Idempotency | None = None
     ) -> list[NewExecution]:
         """Enqueue all or none; concurrent calls share a commit. Acknowledged means committed."""
         job = await self._jobs.show(actor, job_id)
-        return await self.enqueue_for(job, wanted, idempotency)
+        return await self.enqueue_for(job, wanted, idempotency, actor=actor)
 
-    async def enqueue_for(self, job: Job, wanted: Sequence[Wanted], idempotency: Idempotency | None = None) -> list[NewExecution]:
-        """The same for a job that was read before."""
+    async def enqueue_for(
+        self, job: Job, wanted: Sequence[Wanted], idempotency: Idempotency | None = None, *, actor: Actor | None = None
+    ) -> list[NewExecution]:
+        """The same for a job that was read before. Without an actor nobody asked, and nothing is recorded of it."""
         _refuse_cancelled(job)
-        return await self.submit(await self.headers(job, wanted), idempotency)
+        new = await self.headers(job, wanted)
+        return await self.submit(new, idempotency, deed=None if actor is None else enqueued(actor, self._clock.now(), new))
 
     async def headers(self, job: Job, wanted: Sequence[Wanted]) -> list[NewExecution]:
         """The headers of what is wanted, within what the job's tenant may use, not written yet."""
         return headers(job, wanted, self._clock.now(), self._entropy, await self._quotas.of(job.version.tenant))
 
-    async def submit(self, new: Sequence[NewExecution], idempotency: Idempotency | None = None) -> list[NewExecution]:
-        """Write headers that were made before. What stands for another, because of its key, has that one's id in the answer.
+    async def submit(
+        self, new: Sequence[NewExecution], idempotency: Idempotency | None = None, *, deed: Deed | None = None
+    ) -> list[NewExecution]:
+        """Write headers that were made before, and the deed that they are. What stands for another, because of its key, has that
+        one's id in the answer.
 
         Raises TooMany past the tenant's quotas; then nothing of it is written.
         """
         now = self._clock.now()
         self._check(new)
         if idempotency is None:
+            submission = _Submission(new, deed)
             if _is_bounded(new[0]):
-                instead = await self._write_bounded(new)
+                instead = await self._write_bounded(submission)
             else:
-                instead = await (self._enqueues if len(new) < MANY else self._bulk).add(new)
+                instead = await (self._enqueues if len(new) < MANY else self._bulk).add(submission)
             made = [item._replace(id=instead[item.id], is_duplicate=True) if item.id in instead else item for item in new]
         else:
-            ids = await self._intake.enqueue_once(new[0].tenant, new, idempotency, now)
+            ids = await self._intake.enqueue_once(new[0].tenant, new, idempotency, now, deed)
             made = [item if item.id == id else item._replace(id=id) for item, id in zip(new, ids, strict=True)]
         await self.hint(new, now)
         return made
 
-    async def _flush(self, batches: Sequence[Sequence[NewExecution]]) -> list[dict[ExecutionId, ExecutionId]]:
-        report = await self._intake.enqueue([item for batch in batches for item in batch], self._clock.now())
-        return [report.instead] * len(batches)
+    async def _flush(self, submissions: Sequence[_Submission]) -> list[dict[ExecutionId, ExecutionId]]:
+        new = [item for submission in submissions for item in submission.new]
+        deeds = [submission.deed for submission in submissions if submission.deed is not None]
+        report = await self._intake.enqueue(new, self._clock.now(), deeds)
+        return [report.instead] * len(submissions)
 
-    async def _write_bounded(self, new: Sequence[NewExecution]) -> dict[ExecutionId, ExecutionId]:
-        tenant = new[0].tenant
+    async def _write_bounded(self, submission: _Submission) -> dict[ExecutionId, ExecutionId]:
+        tenant = submission.new[0].tenant
         if tenant not in self._bounded:
-            self._bounded[tenant] = Coalescer(self._flush_bounded, most=5_000, weigh=len)
-        answer = await self._bounded[tenant].add(new)
+            self._bounded[tenant] = Coalescer(self._flush_bounded, most=5_000, weigh=_size)
+        answer = await self._bounded[tenant].add(submission)
         if isinstance(answer, TooMany):
             raise answer
         return answer
 
-    async def _flush_bounded(self, calls: Sequence[Sequence[NewExecution]]) -> list[TooMany | dict[ExecutionId, ExecutionId]]:
+    async def _flush_bounded(self, submissions: Sequence[_Submission]) -> list[TooMany | dict[ExecutionId, ExecutionId]]:
+        calls = [submission.new for submission in submissions]
         if not any(call[0].within_quota for call in calls):
-            return [*await self._flush(calls)]
-        done = await self._intake.enqueue_within(calls, self._clock.now())
+            return [*await self._flush(submissions)]
+        deeds = [submission.deed for submission in submissions if submission.deed is not None]
+        done = await self._intake.enqueue_within(calls, self._clock.now(), deeds)
         return [done.instead if refusal is None else refusal for refusal in done.refusals]
 
     async def hint(self, new: Sequence[NewExecution], now: Instant) -> None:
@@ -139,7 +164,9 @@ class Executions:
     async def replay(self, actor: Actor, id: ExecutionId, payload: str | None, idempotency: Idempotency | None = None) -> NewExecution:
         """Run a final execution again, as a new one of the job's present version, with its own payload or another."""
         job, wanted = await self._replayed(actor, id, payload)
-        return (await self.enqueue_for(job, [wanted], idempotency))[0]
+        new = await self.headers(job, [wanted])
+        deed = on_execution(actor, self._clock.now(), "execution.replay", id, job.id, executions=[item.id for item in new])
+        return (await self.submit(new, idempotency, deed=deed))[0]
 
     async def replay_of(self, actor: Actor, id: ExecutionId, payload: str | None) -> NewExecution:
         """The same execution, not written yet: for those who write more in the same transaction."""
@@ -184,7 +211,9 @@ class Executions:
                 hint="A final execution cannot be cancelled.",
             )
         grace = await self._jobs.stop_grace(before.job_version)
-        stands = await self._cancels.cancel(actor.tenant, [id], actor.key_id, self._clock.now(), grace)
+        now = self._clock.now()
+        deed = on_execution(actor, now, "execution.cancel", id, before.job_id, before={"state": before.state.name})
+        stands = await self._cancels.cancel(actor.tenant, [id], actor.key_id, now, grace, deed=deed)
         if stands.get(id) is State.RUNNING:
             await self._transport.announce_cancel()
         after = await self.show(actor, id)

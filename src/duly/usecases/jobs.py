@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from duly.domain.access import Actor
+from duly.domain.audit import on_job
 from duly.domain.calendars import Calendar
 from duly.domain.errors import Conflict, DulyError, Invalid, NotFound
 from duly.domain.ids import JobId, job_text, new_ids
@@ -25,6 +26,7 @@ from duly.ports.clock import Clock, Entropy
 from duly.ports.store import Definitions, Idempotency, JobFilter, NewJob, Reschedule
 from duly.ports.transport import Transport
 from duly.usecases.coalesce import Coalescer
+from duly.usecases.deeds import job_changed, job_created
 from duly.usecases.overdue import Overdue, fires_once
 from duly.usecases.quotas import Directory
 from duly.wire.jobs import JobShape, spec_of
@@ -161,7 +163,8 @@ class Jobs:
                 if not fires_once(before):
                     before = await self._overdue.settle(before, now, partial(self.show, actor, before.id))
                 reschedule = Reschedule(first_fire(schedule, now))
-            if await self._store.new_version(actor.tenant, before.id, spec, reschedule, before.version.version, now):
+            deed = job_changed(actor, now, before, spec)
+            if await self._store.new_version(actor.tenant, before.id, spec, reschedule, before.version.version, now, deed=deed):
                 break
             before = await self.show(actor, before.id)
         else:
@@ -190,7 +193,7 @@ class Jobs:
                 raise Conflict("DULY-E210", "The job has no fire after that time.", field="until", hint=hint)
             return following
 
-        after = await self._set_state(actor, id, JobState.PAUSED, pausing, reason, until, expected)
+        after = await self._set_state(actor, id, JobState.PAUSED, pausing, reason, until, expected, action="job.pause")
         if until is not None and after.next_fire_at is not None:
             await self._transport.announce_due(after.next_fire_at)
         return after
@@ -205,7 +208,7 @@ class Jobs:
         def resuming(job: Job, now: Instant) -> Instant | None:
             return first_fire(job.version.schedule, now)
 
-        after = await self._set_state(actor, id, JobState.ACTIVE, resuming, None, expected=expected)
+        after = await self._set_state(actor, id, JobState.ACTIVE, resuming, None, expected=expected, action="job.resume")
         if after.next_fire_at is not None:
             await self._transport.announce_due(after.next_fire_at)
         return after
@@ -222,7 +225,9 @@ class Jobs:
             # The fire it waits for counts whatever the schedule says: a late one-time job waits past its time.
             if wanted != job.next_fire_at and (wanted < job.next_fire_at or not is_fire(schedule, wanted)):
                 raise _not_a_fire(schedule, job.next_fire_at, wanted)
-            match await self._store.skip(actor.tenant, id, wanted, actor.key_id, job.version.number):
+            was = {} if job.skip_at is None else {"skipAt": to_rfc3339(job.skip_at)}
+            deed = on_job(actor, self._clock.now(), "job.skip", id, before=was, after={"skipAt": to_rfc3339(wanted)})
+            match await self._store.skip(actor.tenant, id, wanted, actor.key_id, job.version.number, deed=deed):
                 case SkipAnswer.DONE:
                     return await self.show(actor, id)
                 case SkipAnswer.ANOTHER:
@@ -242,7 +247,8 @@ class Jobs:
             job = await self.show(actor, id)
             if job.skip_at is None:
                 return job
-            if await self._store.skip(actor.tenant, id, None, actor.key_id, job.version.number) is SkipAnswer.DONE:
+            deed = on_job(actor, self._clock.now(), "job.unskip", id, before={"skipAt": to_rfc3339(job.skip_at)}, after={"skipAt": None})
+            if await self._store.skip(actor.tenant, id, None, actor.key_id, job.version.number, deed=deed) is SkipAnswer.DONE:
                 return await self.show(actor, id)
         raise _somebody_was_faster()
 
@@ -251,7 +257,7 @@ class Jobs:
 
         A fire that was due and not dispatched yet is recorded as skipped by who cancelled it.
         """
-        return await self._set_state(actor, id, JobState.CANCELLED, lambda job, now: None, None, expected=expected)
+        return await self._set_state(actor, id, JobState.CANCELLED, lambda job, now: None, None, expected=expected, action="job.cancel")
 
     async def _set_state(
         self,
@@ -262,6 +268,8 @@ class Jobs:
         reason: str | None,
         until: Instant | None = None,
         expected: int | None = None,
+        *,
+        action: str,
     ) -> Job:
         """Move the job to a state; where its schedule waits is decided against the version that it has then."""
         for _ in range(TRIES):
@@ -273,8 +281,10 @@ class Jobs:
             _refuse_cancelled(before)
             if state is JobState.CANCELLED or (state is JobState.PAUSED and not fires_once(before)):
                 before = await self._overdue.settle(before, now, partial(self.show, actor, id), unwanted_by=actor.key_id)
+            why = actor if actor.reason or not reason else replace(actor, reason=reason)
+            deed = on_job(why, now, action, id, after={"pauseReason": reason} if reason else None)
             if await self._store.set_state(
-                actor.tenant, id, state, following(before, now), reason, now, before.version.number, by=actor.key_id, until=until
+                actor.tenant, id, state, following(before, now), reason, now, before.version.number, by=actor.key_id, until=until, deed=deed
             ):
                 return await self.show(actor, id)
         raise _somebody_was_faster()
@@ -317,7 +327,15 @@ def _new_job(actor: Actor, id: JobId, spec: JobSpec, now: Instant, *, sealed: bo
     first = first_fire(schedule, now)
     if schedule is not None and first is None:
         raise _never_fires()
-    return NewJob(id=id, tenant=actor.tenant, spec=spec, shard=shard_of(id), next_fire_at=first, tenant_name=actor.tenant_name)
+    return NewJob(
+        id=id,
+        tenant=actor.tenant,
+        spec=spec,
+        shard=shard_of(id),
+        next_fire_at=first,
+        tenant_name=actor.tenant_name,
+        deed=job_created(actor, now, id, spec),
+    )
 
 
 def _written_out(spec: JobSpec, known: Mapping[str, Calendar]) -> JobSpec:

@@ -7,10 +7,11 @@ the session's id, so whoever does not have the cookie cannot know it.
 from __future__ import annotations
 
 import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from duly.domain.access import Actor, Role
+from duly.domain.audit import Deed
 from duly.domain.errors import Forbidden
 from duly.domain.instants import MINUTE, Instant, Micros
 from duly.domain.sessions import LINK_LASTS, LinkRow, SessionRow
@@ -59,17 +60,24 @@ class Sessions:
             raise Forbidden("DULY-E303", f"This needs the role {wanted.name}; the key has {actor.role.name}.", field="role")
         token = new_secret(self._entropy)
         link = LinkRow(_hash("link", token), actor.tenant, actor.key_id, wanted.name, self._clock.now() + LINK_LASTS)
-        await self._store.add_link(link)
+        deed = Deed(actor, self._clock.now(), "session.link", "key", actor.key_id, after={"role": wanted.name})
+        await self._store.add_link(link, deed=deed)
         return token, link
 
-    async def log_in(self, token: str, instead_of: str | None = None) -> Session:
+    async def log_in(self, token: str, instead_of: str | None = None, request_id: str | None = None) -> Session:
         """Begin a session with a link's token, always under a new id; a session that the browser still had ends.
 
         Raises Forbidden (DULY-E312) when the token is unknown, used, too old, or its key has ended: which, is not said.
         """
         id, now = new_secret(self._entropy), self._clock.now()
         before = None if instead_of is None else _hash("session", instead_of)
-        row = await self._store.begin(_hash("link", token), _hash("session", id), before, now) if is_key_shaped(token) else None
+
+        def deed(row: SessionRow) -> Deed:
+            actor = replace(_actor(row), request_id=request_id)
+            return Deed(actor, now, "session.begin", "key", row.key_id, after={"role": row.role})
+
+        hashes = (_hash("link", token), _hash("session", id), before)
+        row = await self._store.begin(*hashes, now, deed=deed) if is_key_shaped(token) else None
         if row is None:
             raise Forbidden("DULY-E312", "The link is not valid: it was used, or it is too old.", field="token")
         self._known.pop(instead_of or "", None)
@@ -94,10 +102,10 @@ class Sessions:
             self.uses.note(row.hash, now)
         return Session(id, _actor(row), row.ends_at(now), renew=now - row.used_at >= RENEW_AFTER)
 
-    async def log_out(self, id: str) -> None:
+    async def log_out(self, actor: Actor, id: str) -> None:
         """The session is over: at once here, within seconds elsewhere."""
         self._known.pop(id, None)
-        await self._store.end(_hash("session", id))
+        await self._store.end(_hash("session", id), deed=Deed(actor, self._clock.now(), "session.end", "key", actor.key_id))
 
     async def tenant(self, name: str) -> int | None:
         """The number of a tenant by its name."""

@@ -7,7 +7,7 @@ tenant and no other: a foreign name is as unknown as one that there is not.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from duly.domain.access import Actor, Role
 from duly.domain.errors import Conflict, Forbidden, NotFound
@@ -19,6 +19,7 @@ from duly.ports.keys import KeyRow
 from duly.ports.transport import Transport
 from duly.ports.wall import behind_wall
 from duly.usecases.access import Keyring
+from duly.usecases.deeds import tenant_changed, tenant_created
 from duly.usecases.quotas import Directory
 
 FIRST_KEY = "first admin key"
@@ -49,7 +50,7 @@ class Tenants:
             wanted = Tenant(
                 number=0, name=parse_tenant_name(name), weight=check_weight(weight), quotas=quotas, created_at=self._clock.now()
             )
-            made = await self._store.create(wanted)
+            made = await self._store.create(wanted, deed=tenant_created(actor, wanted))
             if made is None:
                 hint = "Change it with PUT, or make a key for it with POST /v1/tenants/{tenant}/keys."
                 raise Conflict("DULY-E261", f"A tenant named {name!r} exists already.", field="name", hint=hint)
@@ -80,7 +81,9 @@ class Tenants:
                     raise Conflict("DULY-E209", "The tenant has changed meanwhile.", hint="Read it again and repeat the change.")
                 weight = tenant.weight if change.weight is None else check_weight(change.weight)
                 quotas = tenant.quotas if change.quotas is None else change.quotas
-                routes = await self._store.change(tenant.number, weight, quotas, tenant.version, self._clock.now())
+                now = self._clock.now()
+                deed = tenant_changed(actor, now, tenant, weight, quotas)
+                routes = await self._store.change(tenant.number, weight, quotas, tenant.version, now, deed=deed)
                 if routes is not None:
                     break
             self._quotas.forget()
@@ -109,8 +112,8 @@ def _reach(actor: Actor) -> AbstractContextManager[None]:
 
 
 def _administrator(tenant: Tenant, actor: Actor) -> Actor:
-    """The caller, acting for a tenant that it looks after."""
-    return Actor(tenant.number, tenant.name, Role.ADMIN, actor.key_id)
+    """The caller, acting for a tenant that it looks after: the record of it is that tenant's."""
+    return replace(actor, tenant=tenant.number, tenant_name=tenant.name, role=Role.ADMIN)
 
 
 def _demand_installation(actor: Actor) -> None:

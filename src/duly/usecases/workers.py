@@ -15,6 +15,7 @@ from uuid import UUID
 
 from duly.domain import decide
 from duly.domain.access import Actor, Role
+from duly.domain.audit import Deed
 from duly.domain.errors import Conflict, DulyError, Forbidden, NotFound
 from duly.domain.execution import Claimed, Finished, LeaseId, LogLine, Lost, Saved, Stop, Verdict, WorkerId
 from duly.domain.fairness import share_out, within_rooms
@@ -298,7 +299,11 @@ class Workers:
         """No more leases; at a retirement what is still held is given back. Answers how many were."""
         row = await self._row(actor, worker)
         if not row.about.draining:
-            await self._store.liveness.drain(worker)
+            # A worker that says so itself keeps its protocol; anybody else answers for it.
+            if actor.role is Role.WORKER:
+                await self._store.liveness.drain(worker)
+            else:
+                await self._store.desk.drain(worker, Deed(actor, self._clock.now(), "worker.drain", "worker", str(worker)))
         if not retire:
             return 0
         released = 0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from duly.adapters.sql.audit import append
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
 from duly.adapters.sql.rows import NEVER, calendar_of, encode, job_of
+from duly.domain.audit import Deed
 from duly.domain.calendars import Calendar
 from duly.domain.instants import Instant
 from duly.domain.job import Job, schedule_of
@@ -28,7 +30,14 @@ class SqlCalendars:
         return None if row is None else calendar_of(row)
 
     async def put_calendar(
-        self, tenant: int, calendar: Calendar, expected: int | None, rewrite: Callable[[Job, Calendar], Rewritten], now: Instant
+        self,
+        tenant: int,
+        calendar: Calendar,
+        expected: int | None,
+        rewrite: Callable[[Job, Calendar], Rewritten],
+        now: Instant,
+        *,
+        deed: Callable[[Calendar | None, Sequence[Job]], Deed] | None = None,
     ) -> list[Job] | None:
         key = {"tenant": tenant, "name": calendar.name}
         definition = encode(replace(calendar, version=0))
@@ -39,16 +48,20 @@ class SqlCalendars:
             if expected is not None and expected != version:
                 return None
             if row is None:
-                added = yield Call("add_calendar", key | {"definition": definition, "now": now})
-                return [] if added else None
+                if not (yield Call("add_calendar", key | {"definition": definition, "now": now})):
+                    return None
+                yield from append([None if deed is None else deed(None, [])])
+                return []
             if row["definition"] == definition:
                 return []
             yield Call("set_calendar", key | {"version": version + 1, "definition": definition, "now": now})
-            return (yield from _rewrite_jobs(key, replace(calendar, version=version + 1), rewrite, now))
+            changed = yield from _rewrite_jobs(key, replace(calendar, version=version + 1), rewrite, now)
+            yield from append([None if deed is None else deed(calendar_of({**row, "updated_at": now}).calendar, changed)])
+            return changed
 
         return await self._engine.run(action)
 
-    async def delete_calendar(self, tenant: int, name: str, expected: int) -> list[str] | None:
+    async def delete_calendar(self, tenant: int, name: str, expected: int, *, deed: Deed | None = None) -> list[str] | None:
         key = {"tenant": tenant, "name": name}
 
         def action() -> Action[list[str] | None]:
@@ -59,6 +72,7 @@ class SqlCalendars:
             if not users:
                 yield Call("drop_uses_of_calendar", key)
                 yield Call("drop_calendar", key)
+                yield from append([deed])
             return users
 
         return await self._engine.run(action)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from json import dumps, loads
 from typing import Any
 from uuid import UUID
 
+from duly.adapters.sql.audit import append
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
 from duly.adapters.sql.quotas import admit_jobs
 from duly.adapters.sql.rows import NEVER, calendar_of, encode, job_of, version_of
+from duly.domain.audit import Deed
 from duly.domain.calendars import Calendar
 from duly.domain.errors import Conflict, DulyError
 from duly.domain.ids import JobId, id_floor
-from duly.domain.instants import Instant
+from duly.domain.instants import Instant, to_rfc3339
 from duly.domain.job import Job, JobSpec, JobVersion, route_labels, schedule_of
 from duly.domain.lifecycle import JobState
 from duly.domain.pauses import keeps_skip, past_pause
@@ -62,6 +64,7 @@ class SqlDefinitions:
             placed.append((job, (yield from _route(job.spec, routes))))
         numbers = yield from self._create(placed, now)
         yield from use_calendars((job.tenant, job.id, job.spec) for job in jobs)
+        yield from append([job.deed for job in jobs])
         return [
             Job(
                 job.id,
@@ -107,7 +110,15 @@ class SqlDefinitions:
         return [job_of(row) for row in await self._engine.fetch("changed_jobs", params)]
 
     async def new_version(
-        self, tenant: int, id: JobId, spec: JobSpec, reschedule: Reschedule | None, expected: int | None, now: Instant
+        self,
+        tenant: int,
+        id: JobId,
+        spec: JobSpec,
+        reschedule: Reschedule | None,
+        expected: int | None,
+        now: Instant,
+        *,
+        deed: Deed | None = None,
     ) -> bool:
         def action() -> Action[bool]:
             yield from hold_calendars(tenant, [spec])
@@ -145,6 +156,7 @@ class SqlDefinitions:
             yield Call("set_version", {"id": id, "version": number, "name": spec.name, "state": state, "now": now})
             yield Call("drop_calendar_uses", {"job_id": id})
             yield from use_calendars([(tenant, id, spec)])
+            yield from append([deed])
             return True
 
         return await self._engine.run(action)
@@ -161,6 +173,7 @@ class SqlDefinitions:
         *,
         by: str | None = None,
         until: Instant | None = None,
+        deed: Deed | None = None,
     ) -> bool:
         def action() -> Action[bool]:
             row = yield from _lock(tenant, id)
@@ -194,11 +207,13 @@ class SqlDefinitions:
                     "paused": kept is not JobState.ACTIVE,
                 },
             )
+            if deed is not None:
+                yield from append([deed.changing(_standing(row, now), _standing({"state": kept, "paused_until": until}, now))])
             return True
 
         return await self._engine.run(action)
 
-    async def skip(self, tenant: int, id: JobId, at: Instant | None, by: str, expected: int) -> SkipAnswer:
+    async def skip(self, tenant: int, id: JobId, at: Instant | None, by: str, expected: int, *, deed: Deed | None = None) -> SkipAnswer:
         def action() -> Action[SkipAnswer]:
             waits, row = yield from _lock_both(tenant, id)
             if row is None or waits is None or row["version_id"] != expected:
@@ -208,7 +223,9 @@ class SqlDefinitions:
             # One that lies behind the schedule is spent, and in nobody's way.
             if at is not None and waits["skip_at"] not in (None, at) and waits["skip_at"] >= waits["next_fire_at"]:
                 return SkipAnswer.ANOTHER
-            yield Call("set_skip", {"job_id": id, "skip_at": at, "skip_by": None if at is None else by})
+            if waits["skip_at"] != at:
+                yield Call("set_skip", {"job_id": id, "skip_at": at, "skip_by": None if at is None else by})
+                yield from append([deed])
             return SkipAnswer.DONE
 
         return await self._engine.run(action)
@@ -282,6 +299,14 @@ def create_one_by_one(jobs: Sequence[tuple[NewJob, int]], now: Instant) -> Actio
                 "set_schedule", {"job_id": job.id, "shard": job.shard, "next_fire_at": job.next_fire_at, "version": number, "paused": False}
             )
     return numbers
+
+
+def _standing(row: Mapping[str, Any], now: Instant) -> dict[str, Any]:
+    """Where a job stands, in the words of a record. A pause that is over by itself is none."""
+    until = row["paused_until"]
+    waits = until is not None and until > now
+    state = JobState.PAUSED if waits else JobState(row["state"])
+    return {"state": state.name, "pausedUntil": to_rfc3339(until) if waits else None}
 
 
 def _lock(tenant: int, id: JobId) -> Action[Any]:

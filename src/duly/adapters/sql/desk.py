@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from duly.adapters.sql.audit import append
 from duly.adapters.sql.engine import Action, Call, Engine, one
 from duly.adapters.sql.rows import as_uuid, worker_of
+from duly.domain.audit import Deed
 from duly.domain.execution import Finished, LeaseId, Stop, WorkerId
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import Instant
@@ -31,6 +33,13 @@ class SqlDesk:
 
     async def stops(self, worker: WorkerId) -> list[Stop]:
         return [Stop(as_uuid(row["id"]), row["kill_at"]) for row in await self._engine.fetch("cancels_of_worker", {"worker": worker})]
+
+    async def drain(self, worker: WorkerId, deed: Deed) -> None:
+        def action() -> Action[None]:
+            yield Call("drain_worker", {"worker": worker})
+            yield from append([deed])
+
+        await self._engine.run(action)
 
 
 class SqliteDesk(SqlDesk):

@@ -15,6 +15,7 @@ from duly.adapters.sql.engine import Action, Call, Many, one
 from duly.adapters.sql.gates import make_gates
 from duly.adapters.sql.quotas import note_fires
 from duly.adapters.sql.rows import NEVER, as_uuid, encode
+from duly.domain.audit import Deed
 from duly.domain.execution import Advance, Fire, NewExecution
 from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant
@@ -39,11 +40,20 @@ class Fired:
 
 @dataclass(slots=True)
 class Enqueued:
-    """What an enqueue did: how many are new, which were there already under another id, and gates to open."""
+    """What an enqueue did: which are new, which were there already under another id, and gates to open."""
 
-    new: int = 0
+    fresh: set[ExecutionId] = field(default_factory=set)
     instead: dict[ExecutionId, ExecutionId] = field(default_factory=dict)
     gates: set[UUID] = field(default_factory=set)
+
+    @property
+    def new(self) -> int:
+        """How many are new."""
+        return len(self.fresh)
+
+    def of(self, deeds: Sequence[Deed]) -> list[Deed | None]:
+        """The deeds, about what is new of that which they asked for."""
+        return [deed.about([id for id in deed.executions if id in self.fresh]) for deed in deeds]
 
 
 def advance(move: Advance, now: Instant) -> Action[bool]:
@@ -192,7 +202,7 @@ def enqueue_each(executions: Sequence[NewExecution], now: Instant) -> Action[Enq
     rows = [header(execution, now) for execution in fresh]
     yield Many("add_executions", rows)
     yield from _let_in(rows, now, done.gates)
-    done.new = len(rows)
+    done.fresh = set(by_id)
     return done
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from json import dumps
 
+from duly.adapters.sql.audit import append
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
 from duly.adapters.sql.rows import key_of, session_of
-from duly.domain.instants import Instant, Micros
+from duly.domain.audit import Deed
+from duly.domain.instants import Instant, Micros, to_rfc3339
 from duly.domain.keys import KeyRow, Minted, check_revocation, check_rotation, rotated
 from duly.domain.sessions import IDLE, LONGEST, LinkRow, SessionRow
 
@@ -24,13 +26,19 @@ class SqlKeys:
         row = one(await self._engine.fetch("key", {"id": id}))
         return None if row is None else key_of(row)
 
-    async def add_key(self, row: KeyRow) -> bool:
-        return bool(await self._engine.fetch("add_key", _params(row)))
+    async def add_key(self, row: KeyRow, *, deed: Deed | None = None) -> bool:
+        def action() -> Action[bool]:
+            if not (yield Call("add_key", _params(row))):
+                return False
+            yield from append([deed])
+            return True
+
+        return await self._engine.run(action)
 
     async def keys(self, tenant: int) -> list[KeyRow]:
         return [key_of(row) for row in await self._engine.fetch("keys_of_tenant", {"tenant": tenant})]
 
-    async def revoke_key(self, tenant: int, id: str, now: Instant) -> KeyRow | None:
+    async def revoke_key(self, tenant: int, id: str, now: Instant, *, deed: Deed | None = None) -> KeyRow | None:
         def action() -> Action[KeyRow | None]:
             found = yield from _locked(tenant)
             if id not in found:
@@ -38,12 +46,13 @@ class SqlKeys:
             if found[id].revoked_at is None:
                 check_revocation(found[id], found.values(), now)
                 yield Call("revoke_key", {"tenant": tenant, "id": id, "now": now})
+                yield from append([deed])
             return key_of(one((yield Call("key", {"id": id}))))
 
         return await self._engine.run(action)
 
     async def rotate_key(
-        self, tenant: int, id: str, minted: Minted, overlap: Micros, lasts: Micros | None, now: Instant
+        self, tenant: int, id: str, minted: Minted, overlap: Micros, lasts: Micros | None, now: Instant, *, deed: Deed | None = None
     ) -> tuple[KeyRow, KeyRow] | None:
         def action() -> Action[tuple[KeyRow, KeyRow] | None]:
             found = yield from _locked(tenant)
@@ -53,6 +62,9 @@ class SqlKeys:
             check_rotation(found[id], new, found.values(), now)
             yield Call("add_key", _params(new))
             yield Call("end_key", {"tenant": tenant, "id": id, "expires_at": ends})
+            if deed is not None:
+                before, after = found[id].expires_at, {"expiresAt": to_rfc3339(ends), "replacedBy": new.id}
+                yield from append([deed.changing({"expiresAt": None if before is None else to_rfc3339(before)}, after)])
             return key_of(one((yield Call("key", {"id": id})))), key_of(one((yield Call("key", {"id": new.id}))))
 
         return await self._engine.run(action)
@@ -78,11 +90,24 @@ class SqlSessions:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def add_link(self, link: LinkRow) -> None:
+    async def add_link(self, link: LinkRow, *, deed: Deed | None = None) -> None:
         names = ("hash", "tenant", "key_id", "role", "expires_at")
-        await self._engine.fetch("add_link", {name: getattr(link, name) for name in names})
 
-    async def begin(self, link: bytes, session: bytes, instead_of: bytes | None, now: Instant) -> SessionRow | None:
+        def action() -> Action[None]:
+            yield Call("add_link", {name: getattr(link, name) for name in names})
+            yield from append([deed])
+
+        await self._engine.run(action)
+
+    async def begin(
+        self,
+        link: bytes,
+        session: bytes,
+        instead_of: bytes | None,
+        now: Instant,
+        *,
+        deed: Callable[[SessionRow], Deed] | None = None,
+    ) -> SessionRow | None:
         def action() -> Action[SessionRow | None]:
             taken = one((yield Call("take_link", {"hash": link})))
             if taken is None or taken["expires_at"] <= now:
@@ -92,7 +117,11 @@ class SqlSessions:
             if instead_of is not None:
                 yield Call("drop_session", {"hash": instead_of})
             found = one((yield Call("session", {"hash": session, "now": now})))
-            return None if found is None else session_of(found)
+            if found is None:
+                return None
+            begun = session_of(found)
+            yield from append([None if deed is None else deed(begun)])
+            return begun
 
         return await self._engine.run(action) if await self._engine.fetch("link", {"hash": link}) else None
 
@@ -100,8 +129,12 @@ class SqlSessions:
         row = one(await self._engine.fetch("session", {"hash": hash, "now": now}))
         return None if row is None else session_of(row)
 
-    async def end(self, hash: bytes) -> None:
-        await self._engine.fetch("drop_session", {"hash": hash})
+    async def end(self, hash: bytes, *, deed: Deed | None = None) -> None:
+        def action() -> Action[None]:
+            if (yield Call("drop_session", {"hash": hash})):
+                yield from append([deed])
+
+        await self._engine.run(action)
 
     async def touch_sessions(self, used: Mapping[bytes, Instant]) -> None:
         def action() -> Action[None]:

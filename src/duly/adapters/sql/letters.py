@@ -8,12 +8,14 @@ from uuid import UUID
 
 import msgspec
 
+from duly.adapters.sql.audit import append
 from duly.adapters.sql.definitions import LAST_ID
 from duly.adapters.sql.engine import Action, Call, Engine, one
 from duly.adapters.sql.firing import enqueue_each
 from duly.adapters.sql.gates import open_gates
 from duly.adapters.sql.quotas import admit_each
 from duly.adapters.sql.rows import as_uuid, encode
+from duly.domain.audit import Deed
 from duly.domain.bulk import Candidate, Match
 from duly.domain.execution import NewExecution
 from duly.domain.ids import ExecutionId, JobId
@@ -50,7 +52,9 @@ class SqlLetters:
 
         return await self._engine.read(action)
 
-    async def replay(self, replays: Sequence[tuple[ExecutionId, NewExecution]], by: str, now: Instant) -> set[ExecutionId]:
+    async def replay(
+        self, replays: Sequence[tuple[ExecutionId, NewExecution]], by: str, now: Instant, *, deed: Deed | None = None
+    ) -> set[ExecutionId]:
         gates: set[UUID] = set()
 
         def action() -> Action[set[ExecutionId]]:
@@ -60,14 +64,29 @@ class SqlLetters:
             yield from admit_each(fresh, now)
             done = yield from enqueue_each(fresh, now)
             gates.update(done.gates)
+            yield from append([None if deed is None else deed.about([new.id for old, new in replays if old in ours])])
             return ours
 
         ours = await self._engine.run(action)
         await open_gates(self._engine, gates, now)
         return ours
 
-    async def settle(self, ids: Sequence[ExecutionId], how: Settling, by: str, now: Instant, replay: ExecutionId | None = None) -> int:
-        return len(await self._engine.run(lambda: self._settle([(id, replay) for id in ids], how, by, now)))
+    async def settle(
+        self,
+        ids: Sequence[ExecutionId],
+        how: Settling,
+        by: str,
+        now: Instant,
+        replay: ExecutionId | None = None,
+        *,
+        deed: Deed | None = None,
+    ) -> int:
+        def action() -> Action[int]:
+            ours = yield from self._settle([(id, replay) for id in ids], how, by, now)
+            yield from append([None if deed is None else deed.about([id for id in ids if id in ours])])
+            return len(ours)
+
+        return await self._engine.run(action)
 
     def _settle(
         self, pairs: Sequence[tuple[ExecutionId, ExecutionId | None]], how: Settling, by: str, now: Instant
@@ -81,7 +100,7 @@ class SqlLetters:
                 ours.add(id)
         return ours
 
-    async def hasten(self, tenant: int, ids: Sequence[ExecutionId], now: Instant) -> set[ExecutionId]:
+    async def hasten(self, tenant: int, ids: Sequence[ExecutionId], now: Instant, *, deed: Deed | None = None) -> set[ExecutionId]:
         def action() -> Action[set[ExecutionId]]:
             hastened: set[ExecutionId] = set()
             for id in sorted(ids, key=lambda id: id.int):
@@ -89,11 +108,12 @@ class SqlLetters:
                 if row is not None:
                     yield Call("hasten_attempt", {"id": id, "attempt": row["attempt"] - 1, "now": now})
                     hastened.add(id)
+            yield from append([None if deed is None else deed.about([id for id in ids if id in hastened])])
             return hastened
 
         return await self._engine.run(action)
 
-    async def add_batch(self, batch: Batch) -> None:
+    async def add_batch(self, batch: Batch, *, deed: Deed | None = None) -> None:
         params = {
             "batch": batch.id,
             "tenant": batch.tenant,
@@ -104,13 +124,26 @@ class SqlLetters:
             "total": batch.total,
             "about": encode(batch.about),
         }
-        await self._engine.fetch("add_batch", params)
 
-    async def change_batch(self, id: UUID, total: int, about: dict[str, Any]) -> None:
-        await self._engine.fetch("change_batch", {"batch": id, "total": total, "about": encode(about)})
+        def action() -> Action[None]:
+            yield Call("add_batch", params)
+            yield from append([deed])
 
-    async def drop_batch(self, id: UUID) -> None:
-        await self._engine.fetch("drop_batch", {"batch": id})
+        await self._engine.run(action)
+
+    async def change_batch(self, id: UUID, total: int, about: dict[str, Any], *, deed: Deed | None = None) -> None:
+        def action() -> Action[None]:
+            yield Call("change_batch", {"batch": id, "total": total, "about": encode(about)})
+            yield from append([deed])
+
+        await self._engine.run(action)
+
+    async def drop_batch(self, id: UUID, *, deed: Deed | None = None) -> None:
+        def action() -> Action[None]:
+            yield Call("drop_batch", {"batch": id})
+            yield from append([deed])
+
+        await self._engine.run(action)
 
     async def batch(self, tenant: int, id: UUID) -> Batch | None:
         row = one(await self._engine.fetch("batch", {"batch": id, "tenant": tenant}))

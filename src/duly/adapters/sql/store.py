@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import unquote, urlsplit
 
+from duly.adapters.sql.audit import SqlAudit
 from duly.adapters.sql.calendars import SqlCalendars
 from duly.adapters.sql.definitions import SqlDefinitions
 from duly.adapters.sql.desk import SqliteDesk
@@ -95,6 +96,7 @@ def store_on(engine: Engine) -> Store:
             health=SqlHealth(engine),
             desk=SqliteDesk(engine, outcomes),
             calendars=SqlCalendars(engine),
+            audit=SqlAudit(engine),
             tenants=SqlTenants(engine),
             search=SqlSearch(engine),
         )
@@ -127,6 +129,7 @@ def store_on(engine: Engine) -> Store:
         health=SqlHealth(engine),
         desk=PostgresDesk(engine),
         calendars=SqlCalendars(engine),
+        audit=SqlAudit(engine),
         tenants=SqlTenants(engine),
         search=SqlSearch(engine),
     )

@@ -7,10 +7,12 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 from uuid import UUID
 
+from duly.adapters.sql.audit import append
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
 from duly.adapters.sql.gates import open_gates
 from duly.adapters.sql.quotas import JOBS, QUEUED, WINDOW
 from duly.adapters.sql.rows import as_uuid
+from duly.domain.audit import Deed
 from duly.domain.ids import ExecutionId, JobId, id_floor
 from duly.domain.instants import MINUTE, SECOND, Instant
 from duly.domain.shards import shard_of
@@ -33,7 +35,7 @@ class SqlTenants:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def create(self, tenant: Tenant) -> Tenant | None:
+    async def create(self, tenant: Tenant, *, deed: Deed | None = None) -> Tenant | None:
         def action() -> Action[Tenant | None]:
             params = {"name": tenant.name, "weight": tenant.weight, "now": tenant.created_at}
             row = one((yield Call("add_tenant", params | asdict(tenant.quotas))))
@@ -41,6 +43,7 @@ class SqlTenants:
                 return None
             made = replace(tenant, number=row["tenant"])
             yield from _set_up(made.number, made.quotas)
+            yield from append([deed])
             return made
 
         return await self._engine.run(action)
@@ -59,7 +62,9 @@ class SqlTenants:
 
         return await self._engine.read(action)
 
-    async def change(self, tenant: int, weight: int, quotas: Quotas, expected: int, now: Instant) -> Sequence[int] | None:
+    async def change(
+        self, tenant: int, weight: int, quotas: Quotas, expected: int, now: Instant, *, deed: Deed | None = None
+    ) -> Sequence[int] | None:
         def action() -> Action[bool]:
             row = one((yield Call("lock_tenant", {"tenant": tenant})))
             if row is None or row["version"] != expected:
@@ -67,6 +72,7 @@ class SqlTenants:
             yield Call("set_tenant", {"tenant": tenant, "weight": weight} | asdict(quotas))
             yield Call("forget_headroom", {"tenant": tenant})
             yield from _set_up(tenant, quotas)
+            yield from append([deed])
             return True
 
         if not await self._engine.run(action):

@@ -19,7 +19,7 @@ $$;
 CREATE FUNCTION duly_build_wall() RETURNS boolean LANGUAGE plpgsql SET search_path = duly, pg_temp AS $$
 DECLARE
     -- Numbers and ids only: who waits for what, who holds which place, who serves whom.
-    shared constant text[] := ARRAY['routes', 'shards', 'dispatchers', 'waits', 'places', 'gate_waits', 'slots', 'uniques', 'leases', 'duly_migrations'];
+    shared constant text[] := ARRAY['routes', 'shards', 'dispatchers', 'waits', 'places', 'gate_waits', 'slots', 'uniques', 'leases', 'audit_progress', 'duly_migrations'];
     by_execution constant text[] := ARRAY['outcomes', 'attempts', 'logs', 'checkpoints', 'settled', 'cancels'];
     one record;
     rule text;

@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from duly.adapters.sql.audit import COLUMNS, append, asking_for, values_of
 from duly.adapters.sql.definitions import once
 from duly.adapters.sql.engine import Action, Call, Lane, Rows, one
 from duly.adapters.sql.engine_postgres import PostgresEngine
-from duly.adapters.sql.firing import Fired, advance, enqueue_each, fire_each
+from duly.adapters.sql.firing import Enqueued, Fired, advance, enqueue_each, fire_each
 from duly.adapters.sql.gates import open_gates
 from duly.adapters.sql.postgres.after import cancel_waiting, pass_on
 from duly.adapters.sql.postgres.look_back import LookBack
 from duly.adapters.sql.quotas import admit_each, enqueue_admitted
 from duly.adapters.sql.rows import NEVER, due_of
+from duly.domain.audit import Deed
 from duly.domain.decide import Firing
 from duly.domain.execution import Advance, DueSchedule, Fire, NewExecution
 from duly.domain.ids import ExecutionId, JobId
@@ -30,31 +32,39 @@ class PostgresIntake:
     def __init__(self, engine: PostgresEngine) -> None:
         self._engine = engine
 
-    async def enqueue(self, executions: Sequence[NewExecution], now: Instant) -> EnqueueReport:
-        """Plain ones in one statement; whatever has limits, a unique key or a batch row by row."""
+    async def enqueue(self, executions: Sequence[NewExecution], now: Instant, deeds: Sequence[Deed] = ()) -> EnqueueReport:
+        """Plain ones in one statement; whatever has limits, a unique key or a batch row by row. What one call asks for is of one kind."""
         plain = [execution for execution in executions if _is_plain(execution)]
+        special = [execution for execution in executions if not _is_plain(execution)]
+        asked = {execution.id for execution in special}
         new = 0
         if plain:
-            new = int((await self._engine.fetch_or_again("enqueue", _columns(plain, now), Lane.FINISH))[0]["n"])
-        if len(plain) == len(executions):
+            columns = _columns(plain, now) | _records([deed for deed in deeds if deed.executions[0] not in asked] if asked else deeds)
+            new = int((await self._engine.fetch_or_again("enqueue", columns, Lane.FINISH))[0]["n"])
+        if not special:
             return EnqueueReport(new)
-        special = [execution for execution in executions if not _is_plain(execution)]
-        done = await self._engine.run(lambda: enqueue_each(special, now))
+        theirs = [deed for deed in deeds if deed.executions[0] in asked]
+        done = await self._engine.run(lambda: _enqueue_each(special, now, theirs))
         await open_gates(self._engine, done.gates, now)
         return EnqueueReport(new + done.new, done.instead)
 
     async def enqueue_once(
-        self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant
+        self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant, deed: Deed | None = None
     ) -> list[ExecutionId]:
         ids = [execution.id for execution in executions]
         gates: set[UUID] = set()
-        answer = await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue_asking(executions, now, gates)))
+        deeds = [] if deed is None else [deed]
+        answer = await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue_asking(executions, now, gates, deeds)))
         await open_gates(self._engine, gates, now)
         return answer
 
-    async def enqueue_within(self, calls: Sequence[Sequence[NewExecution]], now: Instant) -> Admission:
+    async def enqueue_within(self, calls: Sequence[Sequence[NewExecution]], now: Instant, deeds: Sequence[Deed] = ()) -> Admission:
         gates: set[UUID] = set()
-        done = await self._engine.run(lambda: enqueue_admitted(calls, now, lambda admitted: _enqueue(admitted, now, gates)))
+
+        def write(admitted: Sequence[NewExecution]) -> Action[dict[ExecutionId, ExecutionId]]:
+            return _enqueue(admitted, now, gates, asking_for(deeds, admitted))
+
+        done = await self._engine.run(lambda: enqueue_admitted(calls, now, write))
         await open_gates(self._engine, gates, now)
         return done
 
@@ -63,19 +73,29 @@ def _is_plain(execution: NewExecution) -> bool:
     return not execution.gates and execution.unique is None and execution.batch is None and execution.scheduled_at is None
 
 
-def _enqueue_asking(executions: Sequence[NewExecution], now: Instant, gates: set[UUID]) -> Action[dict[ExecutionId, ExecutionId]]:
+def _enqueue_asking(
+    executions: Sequence[NewExecution], now: Instant, gates: set[UUID], deeds: Sequence[Deed]
+) -> Action[dict[ExecutionId, ExecutionId]]:
     yield from admit_each(executions, now)
-    return (yield from _enqueue(executions, now, gates))
+    return (yield from _enqueue(executions, now, gates, deeds))
 
 
-def _enqueue(executions: Sequence[NewExecution], now: Instant, gates: set[UUID]) -> Action[dict[ExecutionId, ExecutionId]]:
+def _enqueue(
+    executions: Sequence[NewExecution], now: Instant, gates: set[UUID], deeds: Sequence[Deed]
+) -> Action[dict[ExecutionId, ExecutionId]]:
     if all(map(_is_plain, executions)):
         # Tolerant of ids that are there already: their key may have run out since.
-        yield Call("enqueue_again", _columns(executions, now))
+        yield Call("enqueue_again", _columns(executions, now) | _records(deeds))
         return {}
-    done = yield from enqueue_each(executions, now)
+    done = yield from _enqueue_each(executions, now, deeds)
     gates |= done.gates
     return done.instead
+
+
+def _enqueue_each(executions: Sequence[NewExecution], now: Instant, deeds: Sequence[Deed]) -> Action[Enqueued]:
+    done = yield from enqueue_each(executions, now)
+    yield from append(done.of(deeds))
+    return done
 
 
 def _columns(executions: Sequence[NewExecution], now: Instant) -> dict[str, Any]:
@@ -94,6 +114,15 @@ def _columns(executions: Sequence[NewExecution], now: Instant) -> dict[str, Any]
         "later_shards": [execution.shard for execution in later],
         "now": now,
     }
+
+
+def _records(deeds: Sequence[Deed]) -> dict[str, Any]:
+    """The deeds of an enqueue as columns: one row a call, written by the statement that writes its executions."""
+    columns = zip(*map(values_of, deeds), strict=True) if deeds else [()] * len(_RECORDED)
+    return {"firsts": [deed.executions[0] for deed in deeds], **dict(zip(_RECORDED, columns, strict=True))}
+
+
+_RECORDED = tuple(f"d_{name}" for name in COLUMNS)
 
 
 class PostgresSchedules:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
+from duly.adapters.sql.audit import append
 from duly.adapters.sql.engine import Action, Call, one
 from duly.adapters.sql.engine_postgres import PostgresEngine
 from duly.adapters.sql.gates import clear_away
 from duly.adapters.sql.postgres.after import cancel_waiting, pass_on
 from duly.adapters.sql.rows import lost_of, version_of
+from duly.domain.audit import Deed
 from duly.domain.execution import Lost, Verdict, WorkerId
 from duly.domain.ids import ExecutionId, JobId, id_floor
 from duly.domain.instants import DAY, SECOND, Instant, Micros, from_datetime
@@ -106,11 +108,23 @@ class PostgresCancels:
         self._engine = engine
 
     async def cancel(
-        self, tenant: int, ids: Sequence[ExecutionId], by: str, now: Instant, kill_after: Micros | None = None
+        self,
+        tenant: int,
+        ids: Sequence[ExecutionId],
+        by: str,
+        now: Instant,
+        kill_after: Micros | None = None,
+        *,
+        deed: Deed | None = None,
     ) -> dict[ExecutionId, State]:
         kill_at = None if kill_after is None else now + kill_after
         wish = {"ids": sorted(ids, key=lambda id: id.int), "tenant": tenant, "by": by, "now": now, "kill_at": kill_at}
-        await self._engine.fetch("ask_cancels", wish)
+
+        def ask() -> Action[None]:
+            asked = {row["id"] for row in (yield Call("ask_cancels", wish))}
+            yield from append([None if deed is None else deed.about([id for id in ids if id in asked])])
+
+        await self._engine.run(ask)
         stands: dict[ExecutionId, State] = {}
         moving = list(ids)
         for _ in range(LOOKS):

@@ -67,7 +67,7 @@ WHERE s.hash = :hash;
 UPDATE sessions SET used_at = :at WHERE hash = :hash AND used_at < :at;
 
 -- name: drop_session
-DELETE FROM sessions WHERE hash = :hash;
+DELETE FROM sessions WHERE hash = :hash RETURNING hash;
 
 -- name: drop_links
 DELETE FROM login_links WHERE expires_at <= :now;

@@ -13,7 +13,7 @@
 
 -- name: enqueue
 -- Headers, then ready for what is due and timers for the rest. Idempotent by id: ready and timers follow only from
--- headers that are new.
+-- headers that are new; so does the record of each call, found by its first id.
 WITH submitted AS (
     INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, due_at, rank, created_at, payload)
     SELECT id, job_id, job_version, tenant, route, trigger, due_at, rank, :now::bigint, payload
@@ -30,6 +30,14 @@ WITH submitted AS (
     SELECT s.id, f.shard, s.due_at, s.route, s.tenant, s.rank, 1, 0
     FROM submitted s JOIN unnest(:later_ids::uuid[], :later_shards::smallint[]) AS f (id, shard) ON f.id = s.id
     WHERE s.due_at > :now::bigint
+), recorded AS (
+    INSERT INTO audit (tenant, at, actor, role, channel, request_id, action, kind, subject, job_id, reason, before, after)
+    SELECT tenant, at, actor, role, channel, request_id, action, kind, subject, job_id, reason, before, after
+    FROM unnest(:firsts::uuid[], :d_tenant::int[], :d_at::bigint[], :d_actor::text[], :d_role::text[], :d_channel::text[], :d_request_id::text[],
+                :d_action::text[], :d_kind::text[], :d_subject::text[], :d_job_id::uuid[], :d_reason::text[], :d_before::text[],
+                :d_after::text[])
+         AS d (first, tenant, at, actor, role, channel, request_id, action, kind, subject, job_id, reason, before, after)
+    WHERE d.first IN (SELECT id FROM submitted)
 )
 SELECT count(*) AS n FROM submitted;
 
@@ -574,7 +582,8 @@ FROM unnest(:ids::uuid[]) AS f (id)
 JOIN executions e ON e.id = f.id
 WHERE e.tenant = :tenant::int AND NOT EXISTS (SELECT FROM outcomes o WHERE o.id = e.id)
 ORDER BY e.id
-ON CONFLICT (id) DO UPDATE SET kill_at = excluded.kill_at WHERE cancels.kill_at IS NULL AND excluded.kill_at IS NOT NULL;
+ON CONFLICT (id) DO UPDATE SET kill_at = excluded.kill_at WHERE cancels.kill_at IS NULL AND excluded.kill_at IS NOT NULL
+RETURNING id;
 
 -- name: cancel_waiting
 -- Cancel, second transaction: what was asked to stop and waits becomes final. Repeated for ids that `standings` shows neither

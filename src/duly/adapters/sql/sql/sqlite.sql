@@ -178,7 +178,8 @@ SELECT c.id FROM cancels c WHERE c.asked_at <= :before AND NOT EXISTS (SELECT 1 
 INSERT INTO cancels (id, asked_at, asked_by, kill_at)
 SELECT e.id, :now, :by, :kill_at FROM executions e
 WHERE e.id = :id AND e.tenant = :tenant AND NOT EXISTS (SELECT 1 FROM outcomes o WHERE o.id = e.id)
-ON CONFLICT (id) DO UPDATE SET kill_at = excluded.kill_at WHERE cancels.kill_at IS NULL AND excluded.kill_at IS NOT NULL;
+ON CONFLICT (id) DO UPDATE SET kill_at = excluded.kill_at WHERE cancels.kill_at IS NULL AND excluded.kill_at IS NOT NULL
+RETURNING id;
 
 -- name: where_it_waits
 SELECT e.route, e.tenant,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from duly.adapters.sql.audit import append, asking_for
 from duly.adapters.sql.definitions import once
 from duly.adapters.sql.engine import Action, Call, Engine, Many
 from duly.adapters.sql.firing import Enqueued, advance, enqueue_each, fire_each, queue_at_gates
@@ -12,6 +13,7 @@ from duly.adapters.sql.gates import open_all
 from duly.adapters.sql.quotas import admit_each, enqueue_admitted
 from duly.adapters.sql.rows import as_uuid, as_uuids, due_of
 from duly.adapters.sql.sqlite.places import make_cancelled, pass_on, take_from_waiting
+from duly.domain.audit import Deed
 from duly.domain.decide import Firing
 from duly.domain.execution import DueSchedule, NewExecution
 from duly.domain.ids import ExecutionId
@@ -26,33 +28,38 @@ class SqliteIntake:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def enqueue(self, executions: Sequence[NewExecution], now: Instant) -> EnqueueReport:
-        done = await self._engine.run(lambda: _enqueue(executions, now))
+    async def enqueue(self, executions: Sequence[NewExecution], now: Instant, deeds: Sequence[Deed] = ()) -> EnqueueReport:
+        done = await self._engine.run(lambda: _enqueue(executions, now, deeds))
         return EnqueueReport(done.new, done.instead)
 
     async def enqueue_once(
-        self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant
+        self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant, deed: Deed | None = None
     ) -> list[ExecutionId]:
         ids = [execution.id for execution in executions]
-        return await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue_asking(executions, now)))
+        deeds = [] if deed is None else [deed]
+        return await self._engine.run(lambda: once(tenant, idempotency, ids, now, _enqueue_asking(executions, now, deeds)))
 
-    async def enqueue_within(self, calls: Sequence[Sequence[NewExecution]], now: Instant) -> Admission:
-        return await self._engine.run(lambda: enqueue_admitted(calls, now, lambda admitted: _enqueue_instead(admitted, now)))
+    async def enqueue_within(self, calls: Sequence[Sequence[NewExecution]], now: Instant, deeds: Sequence[Deed] = ()) -> Admission:
+        def write(admitted: Sequence[NewExecution]) -> Action[dict[ExecutionId, ExecutionId]]:
+            return _enqueue_instead(admitted, now, asking_for(deeds, admitted))
+
+        return await self._engine.run(lambda: enqueue_admitted(calls, now, write))
 
 
-def _enqueue(executions: Sequence[NewExecution], now: Instant) -> Action[Enqueued]:
+def _enqueue(executions: Sequence[NewExecution], now: Instant, deeds: Sequence[Deed]) -> Action[Enqueued]:
     done = yield from enqueue_each(executions, now)
+    yield from append(done.of(deeds))
     yield from open_all(done.gates, now)
     return done
 
 
-def _enqueue_asking(executions: Sequence[NewExecution], now: Instant) -> Action[dict[ExecutionId, ExecutionId]]:
+def _enqueue_asking(executions: Sequence[NewExecution], now: Instant, deeds: Sequence[Deed]) -> Action[dict[ExecutionId, ExecutionId]]:
     yield from admit_each(executions, now)
-    return (yield from _enqueue_instead(executions, now))
+    return (yield from _enqueue_instead(executions, now, deeds))
 
 
-def _enqueue_instead(executions: Sequence[NewExecution], now: Instant) -> Action[dict[ExecutionId, ExecutionId]]:
-    return (yield from _enqueue(executions, now)).instead
+def _enqueue_instead(executions: Sequence[NewExecution], now: Instant, deeds: Sequence[Deed]) -> Action[dict[ExecutionId, ExecutionId]]:
+    return (yield from _enqueue(executions, now, deeds)).instead
 
 
 class SqliteSchedules:

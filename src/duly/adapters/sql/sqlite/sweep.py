@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from duly.adapters.sql.audit import append
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
 from duly.adapters.sql.gates import clear_away, open_all
 from duly.adapters.sql.rows import as_uuid, lost_of, version_of
 from duly.adapters.sql.sqlite.places import leave, pass_on, take_from_waiting
+from duly.domain.audit import Deed
 from duly.domain.execution import Lost, Verdict, WorkerId
 from duly.domain.ids import ExecutionId, id_floor
 from duly.domain.instants import SECOND, Instant, Micros
@@ -115,14 +117,23 @@ class SqliteCancels:
         self._engine = engine
 
     async def cancel(
-        self, tenant: int, ids: Sequence[ExecutionId], by: str, now: Instant, kill_after: Micros | None = None
+        self,
+        tenant: int,
+        ids: Sequence[ExecutionId],
+        by: str,
+        now: Instant,
+        kill_after: Micros | None = None,
+        *,
+        deed: Deed | None = None,
     ) -> dict[ExecutionId, State]:
         kill_at = None if kill_after is None else now + kill_after
 
         def action() -> Action[dict[ExecutionId, State]]:
             stands: dict[ExecutionId, State] = {}
+            asked: list[ExecutionId] = []
             for id in ids:
-                yield Call("ask_cancel", {"id": id, "tenant": tenant, "by": by, "now": now, "kill_at": kill_at})
+                if (yield Call("ask_cancel", {"id": id, "tenant": tenant, "by": by, "now": now, "kill_at": kill_at})):
+                    asked.append(id)
                 row = one((yield Call("standing", {"id": id, "tenant": tenant})))
                 if row is None:
                     continue
@@ -130,6 +141,7 @@ class SqliteCancels:
                     yield from take_from_waiting(id, now)
                     row = one((yield Call("standing", {"id": id, "tenant": tenant})))
                 stands[id] = State(row["state"])
+            yield from append([None if deed is None else deed.about(asked)])
             return stands
 
         return await self._engine.run(action)
