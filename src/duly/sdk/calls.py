@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from duly.domain.instants import from_datetime, to_rfc3339
-from duly.domain.secrets import Secret
+from duly.sdk.encoding import encoded, given
 from duly.wire.backfill import BackfillView
 from duly.wire.bulk import BatchView, BulkView, DeadLettersView, DeadLetterView
 from duly.wire.calendars import CalendarShape, CalendarView, ImportView
@@ -102,7 +102,7 @@ def show_job(job_id: str) -> Call[JobDetailView]:
 
 def change_job(job_id: str, job: JobShape | Mapping[str, Any], *, version: int | None = None) -> Call[JobView]:
     """Give a job a new version; with `version`, only if that is still the current one."""
-    return Call(Request("PUT", f"/v1/jobs/{job_id}", msgspec.json.encode(job, enc_hook=_as_json), _JSON | _if_match(version)), JobView)
+    return Call(Request("PUT", f"/v1/jobs/{job_id}", encoded(job), _JSON | _if_match(version)), JobView)
 
 
 def cancel_job(job_id: str, *, version: int | None = None) -> Call[JobView]:
@@ -135,7 +135,7 @@ def run_job(
     job_id: str, *, payload: Any = NO_PAYLOAD, priority: str | None = None, idempotency_key: str | None = None
 ) -> Call[EnqueuedView]:
     """Run a job now, whatever its schedule says."""
-    body = _given(payload=payload, priority=priority)
+    body = given(payload=payload, priority=priority)
     return Call(_post(f"/v1/jobs/{job_id}/run", body, idempotency_key), EnqueuedView, idempotency_key is not None)
 
 
@@ -152,7 +152,7 @@ def enqueue(
     idempotency_key: str | None = None,
 ) -> Call[EnqueuedView]:
     """Enqueue an execution: now, at a time, or after a delay."""
-    body = _given(payload=payload, runAt=run_at, delaySec=delay_sec, priority=priority)
+    body = given(payload=payload, runAt=run_at, delaySec=delay_sec, priority=priority)
     return Call(_post(f"/v1/jobs/{job_id}/executions", body, idempotency_key), EnqueuedView, idempotency_key is not None)
 
 
@@ -216,7 +216,7 @@ def cancel_execution(execution_id: str) -> Call[ExecutionView]:
 
 def replay_execution(execution_id: str, *, payload: Any = NO_PAYLOAD, idempotency_key: str | None = None) -> Call[EnqueuedView]:
     """Run a final execution again, as a new one."""
-    body = _given(payload=payload)
+    body = given(payload=payload)
     return Call(_post(f"/v1/executions/{execution_id}/replay", body, idempotency_key), EnqueuedView, idempotency_key is not None)
 
 
@@ -254,13 +254,13 @@ def act_in_bulk(
     payload: Any = NO_PAYLOAD,
 ) -> Call[BulkView]:
     """Cancel, retry, replay or discard all executions that match."""
-    body = _given(action=action, match=match, ratePerSec=rate_per_sec, canary=canary, limit=limit, payload=payload)
+    body = given(action=action, match=match, ratePerSec=rate_per_sec, canary=canary, limit=limit, payload=payload)
     return Call(_post("/v1/executions:bulk", {**body, "everything": everything, "dryRun": dry_run}), BulkView)
 
 
 def continue_batch(batch_id: str, *, anyway: bool = False, limit: int | None = None) -> Call[BulkView]:
     """Do the rest of a batch; after canaries only if they have succeeded, or `anyway`."""
-    return Call(_post("/v1/executions:bulk", _given(batchId=batch_id, limit=limit) | {"continue": "anyway" if anyway else True}), BulkView)
+    return Call(_post("/v1/executions:bulk", given(batchId=batch_id, limit=limit) | {"continue": "anyway" if anyway else True}), BulkView)
 
 
 def show_batch(batch_id: str) -> Call[BatchView]:
@@ -296,7 +296,7 @@ def backfill(
 ) -> Call[BackfillView]:
     """Run what a job's schedule named in a past range and what did not run then."""
     span = {"from": to_rfc3339(from_datetime(first)), "to": to_rfc3339(from_datetime(last))}
-    body = _given(ratePerSec=rate_per_sec, maxConcurrent=max_concurrent, payload=payload) | {"rerun": rerun, "dryRun": dry_run}
+    body = given(ratePerSec=rate_per_sec, maxConcurrent=max_concurrent, payload=payload) | {"rerun": rerun, "dryRun": dry_run}
     return Call(_post(f"/v1/jobs/{job_id}/backfill", span | body), BackfillView, dry_run)
 
 
@@ -432,16 +432,11 @@ def _get(path: str, kind: Any) -> Call[Any]:
 
 def _post(path: str, body: Any, idempotency_key: str | None = None, *, headers: Mapping[str, str] | None = None) -> Request:
     named = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
-    return Request("POST", path, msgspec.json.encode(body, enc_hook=_as_json), {**_JSON, **named, **(headers or {})})
+    return Request("POST", path, encoded(body), {**_JSON, **named, **(headers or {})})
 
 
 def _if_match(version: int | None) -> dict[str, str]:
     return {} if version is None else {"If-Match": f'"v{version}"'}
-
-
-def _given(**values: Any) -> dict[str, Any]:
-    """Only what was given; a payload of None is given."""
-    return {name: value for name, value in values.items() if value is not msgspec.UNSET and (value is not None or name == "payload")}
 
 
 def _time(at: datetime | None) -> str | None:
@@ -449,12 +444,5 @@ def _time(at: datetime | None) -> str | None:
 
 
 def _with_query(path: str, **values: str | int | None) -> str:
-    given = {name: value for name, value in values.items() if value is not None}
-    return f"{path}?{urlencode(given)}" if given else path
-
-
-def _as_json(value: Any) -> Any:
-    """A Secret in a payload goes as the server knows it."""
-    if isinstance(value, Secret):
-        return value.to_json()
-    raise TypeError(f"{type(value).__name__} is not JSON")
+    asked = {name: value for name, value in values.items() if value is not None}
+    return f"{path}?{urlencode(asked)}" if asked else path
