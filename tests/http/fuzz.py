@@ -86,6 +86,8 @@ def fuzz(
         "--continue-on-failure",
         "--no-color",
         *(f"--exclude-path={path}" for path in ENDLESS),
+        # It would lock itself out.
+        *("--exclude-path-regex", "^/v1/keys/"),
         *(() if seed is None else ("--seed", str(seed))),
     ]
     environment = {**os.environ, "COLUMNS": "160", "PYTHONWARNINGS": "ignore"}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from duly.wire.shapes import Name, Shape, View
+from duly.wire.shapes import NO_NUL, Shape, View
 
 
 class RoleName(StrEnum):
@@ -23,7 +23,7 @@ class KeyShape(Shape, kw_only=True):
     """A key to be made, in the tenant of whoever asks."""
 
     role: RoleName
-    name: Name
+    name: Annotated[str, Meta(min_length=1, max_length=128, description="For people; need not be unique.", extra_json_schema=NO_NUL)]
     expires_in_sec: Annotated[float, Meta(ge=1, le=315_360_000)] | None = None
 
 
