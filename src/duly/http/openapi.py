@@ -177,6 +177,7 @@ def statuses(declared: Route) -> dict[int, list[str]]:
         if declared.role is not Role.WORKER:
             codes.add("DULY-E411")
     if declared.path_id is not None:
+        codes.add("DULY-E201")  # what cannot be a segment of a path is no path
         codes.add("DULY-E114" if "{name}" in declared.path or "{tenant}" in declared.path else "DULY-E111")
     if declared.query is not None:
         codes.add("DULY-E110")

@@ -14,6 +14,7 @@ from duly.domain.why.errors import error_of
 from duly.domain.why.facts import ExecutionFacts, JobFacts
 from duly.ports.clock import Clock
 from duly.ports.store import ExecutionFilter, Insights, ReadyQueue
+from duly.ports.wall import behind_wall
 from duly.ports.why import Facts
 
 # A depth of one says that a tenant has work; how much does not matter for its share.
@@ -71,7 +72,8 @@ class Why:
         if facts is None:
             return None
         if facts.queue is not None:
-            work = await self._ready.work([facts.version.route], HAS_WORK)
+            with behind_wall(None):  # its share depends on who else has work; of them it is told no more than that
+                work = await self._ready.work([facts.version.route], HAS_WORK)
             facts = replace(facts, queue=replace(facts.queue, work=tuple(work)))
         return why_execution(replace(facts, people=await self._facts.names(_keys_of(facts))))
 

@@ -25,7 +25,7 @@ from duly.ports.wall import walled_tenant
 T = TypeVar("T")
 
 SCHEMA = "duly"
-# The role behind the wall: see migration 0009.
+# The role behind the wall: see migration 0008.
 WALLED = "duly_tenant"
 DEADLINE = 30.0
 CONNECT_TIMEOUT = 5.0
@@ -207,7 +207,7 @@ class PostgresEngine:
             pool.abandon()
 
     async def has_wall(self) -> bool:
-        """Whether the server keeps tenants apart as well (migration 0009)."""
+        """Whether the server keeps tenants apart as well (migration 0008)."""
         with translated():
             async with self._pools[Lane.GENERAL].connection() as connection:
                 return await self._is_walled(connection)
