@@ -263,7 +263,7 @@ def _responses(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]
     elif declared.answer is not None:
         content[JSON] = {"schema": answer}
     if declared.html:
-        content["text/html"] = {"schema": {"type": "string"}}
+        content["text/html"] = {"schema": {"type": "string"}, "example": "<!doctype html><title>Duly</title>…"}
     if declared.streams:
         content["text/event-stream"] = {"schema": {"type": "string"}, "example": _EVENTS}
     headers = {
