@@ -351,12 +351,6 @@ _ALL = (
         "Too many requests",
         "The key has asked for more than its share of this server (DULY_RATE_LIMIT). Wait for Retry-After; send many in one with :batch.",
     ),
-    Code(
-        "DULY-E412",
-        429,
-        "Too many keys that are not valid",
-        "The address has shown many keys that are not valid. Check DULY_KEY, then repeat after Retry-After.",
-    ),
     Code("DULY-E413", 429, "Too many open streams", "Close some, or share one: a browser needs one for all of its tabs."),
     Code(
         "DULY-E501",

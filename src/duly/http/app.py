@@ -12,7 +12,7 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from duly.domain.access import Role
-from duly.domain.errors import DulyError, Forbidden, Invalid
+from duly.domain.errors import DulyError, Invalid
 from duly.domain.rates import Rate
 from duly.http import (
     audit,
@@ -40,7 +40,7 @@ from duly.http.openapi import openapi_route
 from duly.http.problems import MEDIA_TYPE, Headers, fault, problem_of
 from duly.http.routing import PUBLIC, Call, Route, Stream, Table, no_such_route
 from duly.http.services import Services
-from duly.http.throttle import GuessLimit, KeyLimit, LimitReached
+from duly.http.throttle import KeyLimit, LimitReached
 from duly.ports.clock import Entropy
 from duly.ports.wall import behind_wall
 from duly.wire.problems import Problem
@@ -136,7 +136,6 @@ class Api:
     ) -> None:
         self.table = table
         self._limit = None if rate is None else KeyLimit(services.clock, rate)
-        self._guesses = GuessLimit(services.clock)
         self._services = services
         self._sleep = sleep
         self._entropy = entropy
@@ -206,7 +205,7 @@ class Api:
         method: str = scope["method"]
         route = None if found is None else found[0].get(method)
         if path not in _PUBLIC_PATHS:
-            await self._let_in_slowly(call, scope, extra)
+            await self._let_in(call, scope, extra)
             if self._limit is not None and (route is None or route.role is not Role.WORKER):
                 # The worker protocol paces itself, by long polls; who is slowed down there loses its leases.
                 extra.extend(self._limit.admit(call.actor.key_id))
@@ -223,30 +222,10 @@ class Api:
                 call.known_actor = attributed(call.actor, call.headers, call.request_id)
         return route, method.encode(), path, segment
 
-    async def _let_in_slowly(self, call: Call, scope: Scope, extra: Headers) -> None:
-        """Learn who asks. Who shows one key after another that is not valid waits for it, and in the end is not asked any more."""
-        client = scope.get("client")
-        peer = None if client is None else client[0]
-        shown = call.headers.get(b"authorization")
-        if shown is None:
-            await self._let_in(call, scope, peer, extra)
-            return
-        place = peer or ""
-        if wait := self._guesses.reserve(place, shown):
-            await self._sleep(wait)
-        try:
-            await self._let_in(call, scope, peer, extra)
-        except Forbidden:
-            self._guesses.forget(shown)
-            raise
-        except BaseException:
-            self._guesses.is_unknown(place)
-            raise
-        self._guesses.is_valid(place, shown)
-
-    async def _let_in(self, call: Call, scope: Scope, peer: str | None, extra: Headers) -> None:
+    async def _let_in(self, call: Call, scope: Scope, extra: Headers) -> None:
         """Learn who asks; a browser must also show that it asks of its own will."""
-        services = self._services
+        services, client = self._services, scope.get("client")
+        peer = None if client is None else client[0]
         caller = await auth.recognise(services.access, services.sessions, services.gate, call.headers, peer)
         auth.demand_own_page(caller, scope["method"], call.headers, services.gate, is_tls=call.is_secure)
         call.caller, call.known_actor = caller, caller.actor

@@ -23,7 +23,7 @@ REF = "#/components/schemas/{name}"
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 
-_NEEDS_KEY = ("DULY-E301", "DULY-E302", "DULY-E303", "DULY-E308", "DULY-E311", "DULY-E412", "DULY-E501")
+_NEEDS_KEY = ("DULY-E301", "DULY-E302", "DULY-E303", "DULY-E308", "DULY-E311", "DULY-E501")
 # What a browser meets that would change something.
 _CHANGES = ("DULY-E309", "DULY-E310")
 _TAKES_FORM = ("DULY-E106", "DULY-E109", "DULY-E110", "DULY-E115")
