@@ -246,13 +246,13 @@ def test_logs_can_be_json_and_hide_secrets(start: Start, tmp_path: Path) -> None
         "from duly import config\n"
         "from duly.cli import journal\n"
         "journal.set_up(config.load({'DULY_LOG_FORMAT': 'json'}))\n"
-        "logging.getLogger('duly.roles').warning('at postgresql://me:hunter2@db/duly with %s', 'duly_' + 'ab' * 32)\n"
+        "logging.getLogger('duly.roles').warning('at postgresql://me:hunter2@db/duly with %s', 'duly_' + 'a1' * 32)\n"
     )
 
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
 
     line = json.loads(printed)
-    assert line["message"] == "at postgresql://me:…@db/duly with duly_…"
+    assert line["message"] == "at postgresql://me:••••••@db/duly with duly_••••••"
     assert (line["level"], line["logger"]) == ("warning", "duly.roles")
 
 

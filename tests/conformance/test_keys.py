@@ -419,7 +419,7 @@ async def test_logging_out_ends_one_session(house: House) -> None:
     _, secret = await house.key()
     mine, others = await house.log_in(secret), await house.log_in(secret)
 
-    await house.sessions.log_out(mine.id)
+    await house.sessions.log_out(mine.actor, mine.id)
 
     assert not await house.knows(mine)
     assert await house.knows(others)

@@ -48,6 +48,10 @@ UNTOLD = {
     "batches": "a wish of many; each of its effects is told",
     "headroom": "what is left of a quota; what it bounds is told",
     "fires": "how many came in; each of them is told",
+    "audit": "who asked for it; what came of it is told",
+    "audit_links": "the chain of the audit trail",
+    "audit_heads": "the chain of the audit trail",
+    "audit_progress": "the chain of the audit trail",
     "settled": "what people did about a dead letter; a replay is an execution of its own",
 }
 TOLD = {
@@ -137,11 +141,11 @@ async def triggers(engine: Engine) -> set[tuple[str, str]]:
             engine,
             """SELECT DISTINCT t.event_object_table::text AS name, t.event_manipulation::text AS operation
                FROM information_schema.triggers t JOIN pg_class c ON c.relname = t.event_object_table
-               WHERE t.trigger_schema = 'duly' AND NOT c.relispartition""",
+               WHERE t.trigger_schema = 'duly' AND NOT c.relispartition AND t.action_timing = 'AFTER'""",
         )
         found = {(row["name"], row["operation"]) for row in rows}
         return found - {("leases", "INSERT")} | {("leased", "INSERT")} if ("leases", "INSERT") in found else found
-    rows = await raw(engine, "SELECT tbl_name AS name, sql FROM sqlite_master WHERE type = 'trigger'")
+    rows = await raw(engine, "SELECT tbl_name AS name, sql FROM sqlite_master WHERE type = 'trigger' AND sql LIKE '% AFTER %'")
     return {(row["name"], row["sql"].split(" AFTER ")[1].split(" ")[0]) for row in rows}
 
 

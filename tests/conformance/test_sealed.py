@@ -270,6 +270,22 @@ def test_no_way_of_a_payload_is_left_open(world: World) -> None:
     assert set(open_ways) - IDLE == set()
 
 
+def test_what_is_sealed_takes_what_the_port_takes(world: World) -> None:
+    """They are joined by a cast, so no type checker sees it."""
+    shut = sealed_store(world.store, [OLD])
+    differ = [
+        (port.name, name)
+        for port in fields(Store)
+        for name, method in vars(type(getattr(shut, port.name))).items()
+        if type(getattr(shut, port.name)).__module__ == sealed_store.__module__
+        and not name.startswith("_")
+        and list(inspect.signature(method).parameters)
+        != list(inspect.signature(getattr(get_type_hints(Store)[port.name], name)).parameters)
+    ]
+
+    assert differ == []
+
+
 async def test_a_search_opens_what_it_finds_and_looks_into_no_payload(sealed: World) -> None:
     job = await sealed.job(payload=PAYLOAD)
     own = await enqueued(sealed, job)

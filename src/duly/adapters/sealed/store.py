@@ -9,6 +9,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from duly.adapters.sealed.cipher import Cipher
+from duly.domain.audit import Deed
 from duly.domain.bulk import Candidate, Match
 from duly.domain.errors import Invalid
 from duly.domain.execution import Claimed, Execution, NewExecution, WorkerId
@@ -75,9 +76,17 @@ class SealedDefinitions(_Around):
         return [[self._opened_job(job) for job in jobs] for jobs in await self._inner.create_jobs(sealed, now)]
 
     async def new_version(
-        self, tenant: int, id: JobId, spec: JobSpec, reschedule: Reschedule | None, expected: int | None, now: Instant
+        self,
+        tenant: int,
+        id: JobId,
+        spec: JobSpec,
+        reschedule: Reschedule | None,
+        expected: int | None,
+        now: Instant,
+        *,
+        deed: Deed | None = None,
     ) -> bool:
-        made: bool = await self._inner.new_version(tenant, id, self._sealed(tenant, id, spec), reschedule, expected, now)
+        made: bool = await self._inner.new_version(tenant, id, self._sealed(tenant, id, spec), reschedule, expected, now, deed=deed)
         return made
 
     async def job(self, tenant: int, id: JobId) -> Job | None:
@@ -116,20 +125,20 @@ class SealedDefinitions(_Around):
 class SealedIntake(_Around):
     """New executions. Their keys and gates were made of the clear payload, before it came here."""
 
-    async def enqueue(self, executions: Sequence[NewExecution], now: Instant) -> EnqueueReport:
-        report: EnqueueReport = await self._inner.enqueue([sealed_execution(self._cipher, item) for item in executions], now)
+    async def enqueue(self, executions: Sequence[NewExecution], now: Instant, deeds: Sequence[Deed] = ()) -> EnqueueReport:
+        report: EnqueueReport = await self._inner.enqueue([sealed_execution(self._cipher, item) for item in executions], now, deeds)
         return report
 
-    async def enqueue_within(self, calls: Sequence[Sequence[NewExecution]], now: Instant) -> Admission:
+    async def enqueue_within(self, calls: Sequence[Sequence[NewExecution]], now: Instant, deeds: Sequence[Deed] = ()) -> Admission:
         sealed = [[sealed_execution(self._cipher, item) for item in call] for call in calls]
-        admission: Admission = await self._inner.enqueue_within(sealed, now)
+        admission: Admission = await self._inner.enqueue_within(sealed, now, deeds)
         return admission
 
     async def enqueue_once(
-        self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant
+        self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant, deed: Deed | None = None
     ) -> list[ExecutionId]:
         sealed = [sealed_execution(self._cipher, item) for item in executions]
-        ids: list[ExecutionId] = await self._inner.enqueue_once(tenant, sealed, idempotency, now)
+        ids: list[ExecutionId] = await self._inner.enqueue_once(tenant, sealed, idempotency, now, deed)
         return ids
 
 
@@ -218,15 +227,18 @@ class SealedLetters(_Around):
         found, following = await self._inner.candidates(tenant, match, states, before, limit)
         return [self._opened(tenant, candidate) for candidate in found], following
 
-    async def replay(self, replays: Sequence[tuple[ExecutionId, NewExecution]], by: str, now: Instant) -> set[ExecutionId]:
-        ours: set[ExecutionId] = await self._inner.replay([(id, sealed_execution(self._cipher, new)) for id, new in replays], by, now)
+    async def replay(
+        self, replays: Sequence[tuple[ExecutionId, NewExecution]], by: str, now: Instant, *, deed: Deed | None = None
+    ) -> set[ExecutionId]:
+        sealed = [(id, sealed_execution(self._cipher, new)) for id, new in replays]
+        ours: set[ExecutionId] = await self._inner.replay(sealed, by, now, deed=deed)
         return ours
 
-    async def add_batch(self, batch: Batch) -> None:
-        await self._inner.add_batch(replace(batch, about=self._sealed_about(batch.id, batch.about)))
+    async def add_batch(self, batch: Batch, *, deed: Deed | None = None) -> None:
+        await self._inner.add_batch(replace(batch, about=self._sealed_about(batch.id, batch.about)), deed=deed)
 
-    async def change_batch(self, id: UUID, total: int, about: dict[str, Any]) -> None:
-        await self._inner.change_batch(id, total, self._sealed_about(id, about))
+    async def change_batch(self, id: UUID, total: int, about: dict[str, Any], *, deed: Deed | None = None) -> None:
+        await self._inner.change_batch(id, total, self._sealed_about(id, about), deed=deed)
 
     async def batch(self, tenant: int, id: UUID) -> Batch | None:
         found: Batch | None = await self._inner.batch(tenant, id)

@@ -19,7 +19,7 @@ CREATE TABLE duly.verify_events (
     data     json     NOT NULL DEFAULT '{}'
 );
 
-CREATE FUNCTION duly.verify_jobs() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION duly.verify_jobs() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
         INSERT INTO duly.verify_events (kind, tenant, job, data)
@@ -33,7 +33,7 @@ BEGIN
 END $$;
 CREATE TRIGGER verify AFTER INSERT OR UPDATE ON duly.jobs FOR EACH ROW EXECUTE FUNCTION duly.verify_jobs();
 
-CREATE FUNCTION duly.verify_job_versions() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION duly.verify_job_versions() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO duly.verify_events (kind, job, data)
     VALUES ('version.created', NEW.job_id, json_build_object('versionId', NEW.id, 'version', NEW.version, 'maxAttempts', NEW.max_attempts));
@@ -41,7 +41,7 @@ BEGIN
 END $$;
 CREATE TRIGGER verify AFTER INSERT ON duly.job_versions FOR EACH ROW EXECUTE FUNCTION duly.verify_job_versions();
 
-CREATE FUNCTION duly.verify_schedules() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION duly.verify_schedules() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
         INSERT INTO duly.verify_events (kind, job, shard, data)
@@ -59,7 +59,7 @@ BEGIN
 END $$;
 CREATE TRIGGER verify AFTER INSERT OR UPDATE OR DELETE ON duly.schedules FOR EACH ROW EXECUTE FUNCTION duly.verify_schedules();
 
-CREATE FUNCTION duly.verify_shards() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION duly.verify_shards() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF (OLD.epoch, OLD.owner) IS DISTINCT FROM (NEW.epoch, NEW.owner) THEN
         INSERT INTO duly.verify_events (kind, shard, epoch, data)
@@ -69,7 +69,7 @@ BEGIN
 END $$;
 CREATE TRIGGER verify AFTER UPDATE ON duly.shards FOR EACH ROW EXECUTE FUNCTION duly.verify_shards();
 
-CREATE FUNCTION duly.verify_executions() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION duly.verify_executions() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO duly.verify_events (kind, tenant, job, run, data)
     VALUES ('fire.created', NEW.tenant, NEW.job_id, NEW.id,
@@ -79,7 +79,7 @@ BEGIN
 END $$;
 CREATE TRIGGER verify AFTER INSERT ON duly.executions FOR EACH ROW EXECUTE FUNCTION duly.verify_executions();
 
-CREATE FUNCTION duly.verify_timers() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION duly.verify_timers() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO duly.verify_events (kind, tenant, run, attempt, data)
     VALUES (CASE TG_OP WHEN 'INSERT' THEN 'run.scheduled' ELSE 'timer.changed' END, NEW.tenant, NEW.id, NEW.attempt, json_build_object('due', NEW.due_at));
@@ -89,7 +89,7 @@ CREATE TRIGGER verify_changes AFTER UPDATE ON duly.timers FOR EACH ROW
 WHEN (OLD.due_at <> NEW.due_at OR OLD.attempt <> NEW.attempt) EXECUTE FUNCTION duly.verify_timers();
 CREATE TRIGGER verify AFTER INSERT ON duly.timers FOR EACH ROW EXECUTE FUNCTION duly.verify_timers();
 
-CREATE FUNCTION duly.verify_ready() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION duly.verify_ready() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO duly.verify_events (kind, tenant, run, attempt, data)
     VALUES ('run.ready', NEW.tenant, NEW.id, NEW.attempt, json_build_object('rank', NEW.rank));
@@ -98,7 +98,7 @@ END $$;
 -- What the sweeper only moves to new pages (`renew_queue`) was ready before.
 CREATE TRIGGER verify AFTER INSERT ON duly.ready FOR EACH ROW WHEN (current_query() NOT LIKE '%TRUNCATE ready%') EXECUTE FUNCTION duly.verify_ready();
 
-CREATE FUNCTION duly.verify_blocked() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION duly.verify_blocked() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO duly.verify_events (kind, tenant, run, attempt, data)
     VALUES (CASE TG_OP WHEN 'INSERT' THEN 'run.blocked' ELSE 'block.changed' END, NEW.tenant, NEW.id, NEW.attempt, json_build_object('reason', NEW.reason));
@@ -107,7 +107,7 @@ END $$;
 CREATE TRIGGER verify_changes AFTER UPDATE ON duly.blocked FOR EACH ROW WHEN (OLD.reason <> NEW.reason) EXECUTE FUNCTION duly.verify_blocked();
 CREATE TRIGGER verify AFTER INSERT ON duly.blocked FOR EACH ROW EXECUTE FUNCTION duly.verify_blocked();
 
-CREATE FUNCTION duly.verify_leases() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION duly.verify_leases() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO duly.verify_events (kind, run, attempt, fence, worker, data)
     SELECT 'lease.granted', m.id, m.attempt, NEW.lease_id, NEW.worker, json_build_object('granted', NEW.granted_at)
@@ -116,7 +116,7 @@ BEGIN
 END $$;
 CREATE TRIGGER verify AFTER INSERT ON duly.leases FOR EACH ROW EXECUTE FUNCTION duly.verify_leases();
 
-CREATE FUNCTION duly.verify_attempts() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION duly.verify_attempts() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO duly.verify_events (kind, run, attempt, fence, worker, data)
     VALUES (CASE TG_OP WHEN 'INSERT' THEN 'attempt.ended' ELSE 'attempt.changed' END, NEW.id, NEW.attempt, NEW.lease_id, NEW.worker,
@@ -127,7 +127,7 @@ END $$;
 CREATE TRIGGER verify AFTER INSERT ON duly.attempts FOR EACH ROW WHEN (NEW.outcome <> 1) EXECUTE FUNCTION duly.verify_attempts();
 CREATE TRIGGER verify_changes AFTER UPDATE ON duly.attempts FOR EACH ROW EXECUTE FUNCTION duly.verify_attempts();
 
-CREATE FUNCTION duly.verify_outcomes() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION duly.verify_outcomes() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO duly.verify_events (kind, run, attempt, fence, worker, data)
     VALUES ('run.ended', NEW.id, NEW.attempt, NEW.lease_id, NEW.worker, json_build_object('state', NEW.state));
@@ -135,7 +135,7 @@ BEGIN
 END $$;
 CREATE TRIGGER verify AFTER INSERT OR UPDATE ON duly.outcomes FOR EACH ROW EXECUTE FUNCTION duly.verify_outcomes();
 
-CREATE FUNCTION duly.verify_workers() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION duly.verify_workers() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
         INSERT INTO duly.verify_events (kind, worker, data)
@@ -149,14 +149,14 @@ BEGIN
 END $$;
 CREATE TRIGGER verify AFTER INSERT OR UPDATE ON duly.workers FOR EACH ROW EXECUTE FUNCTION duly.verify_workers();
 
-CREATE FUNCTION duly.verify_cancels() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION duly.verify_cancels() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO duly.verify_events (kind, run, data) VALUES ('cancel.asked', NEW.id, json_build_object('by', NEW.asked_by));
     RETURN NULL;
 END $$;
 CREATE TRIGGER verify AFTER INSERT ON duly.cancels FOR EACH ROW EXECUTE FUNCTION duly.verify_cancels();
 
-CREATE FUNCTION duly.verify_checkpoints() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION duly.verify_checkpoints() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF NEW.number > 0 AND (TG_OP = 'INSERT' OR OLD.number <> NEW.number OR OLD.attempt <> NEW.attempt) THEN
         INSERT INTO duly.verify_events (kind, run, attempt, data)
@@ -166,7 +166,7 @@ BEGIN
 END $$;
 CREATE TRIGGER verify AFTER INSERT OR UPDATE ON duly.checkpoints FOR EACH ROW EXECUTE FUNCTION duly.verify_checkpoints();
 
-CREATE FUNCTION duly.verify_places() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION duly.verify_places() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF TG_OP = 'UPDATE' AND OLD.id = NEW.id THEN
         RETURN NULL;
@@ -181,7 +181,7 @@ BEGIN
 END $$;
 CREATE TRIGGER verify AFTER INSERT OR UPDATE OR DELETE ON duly.places FOR EACH ROW EXECUTE FUNCTION duly.verify_places();
 
-CREATE FUNCTION duly.verify_slots() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION duly.verify_slots() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
         INSERT INTO duly.verify_events (kind, run, attempt, data)
