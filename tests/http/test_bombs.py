@@ -22,6 +22,11 @@ WRITING = [declared for declared in route_table().routes if declared.body is not
 PATIENCE = 3.0
 
 
+@pytest.fixture
+def store_kind() -> str:
+    return "sqlite"
+
+
 async def send(api: Api, declared: Route, pieces: Any, **headers: str) -> tuple[int, bytes]:
     """A body piece by piece, read only as far as the server reads."""
     scope: Scope = {

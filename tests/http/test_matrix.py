@@ -45,6 +45,11 @@ HEADERS = (
 )
 
 
+@pytest.fixture
+def store_kind() -> str:
+    return "sqlite"
+
+
 def more_tricks(path: str) -> list[str]:
     """Besides those that every path has: suffixes and encodings that other products were opened with."""
     first, _, rest = path[1:].partition("/")

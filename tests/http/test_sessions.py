@@ -24,6 +24,11 @@ OWN = {"origin": URL}
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
+@pytest.fixture
+def store_kind() -> str:
+    return "sqlite"
+
+
 class Browser:
     """Keeps its cookies, says where its requests come from, and knows its CSRF token once it has asked."""
 

@@ -16,6 +16,11 @@ RATE = Rate(per_second=2, burst=5)
 
 
 @pytest.fixture
+def store_kind() -> str:
+    return "sqlite"
+
+
+@pytest.fixture
 def limited(bench: Bench) -> Api:
     async def sleep(seconds: float) -> None:
         bench.slept.append(seconds)
