@@ -68,10 +68,11 @@ class PostgresTransport(Bell):
         return await super().wait_due(until, timeout)
 
     async def close(self) -> None:
-        for task in (self._keeper, self._sender):
+        # The sender first: the keeper takes the connection with it.
+        for task in (self._sender, self._keeper):
             if task is not None:
                 task.cancel()
-                with contextlib.suppress(asyncio.CancelledError, *_FAULTS):
+                with contextlib.suppress(asyncio.CancelledError):
                     await task
         if self._connection is not None:
             with contextlib.suppress(*_FAULTS):
@@ -98,7 +99,8 @@ class PostgresTransport(Bell):
                 if self._connection is None:
                     return
                 await self._connection.execute("SELECT pg_notify($1, $2)", CHANNEL, payload, timeout=5.0)
-            except _FAULTS as error:
+            except Exception as error:
+                # Whatever it is, a connection that is taken away in the middle included: whoever waits for a hint also polls.
                 log.debug("a hint was lost: %s", error)
                 return
 
