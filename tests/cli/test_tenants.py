@@ -36,6 +36,7 @@ def test_a_tenant_is_made_shown_set_and_given_a_key(server: Running) -> None:
 def test_what_cannot_be_set_is_said(server: Running) -> None:
     nothing = server.duly("tenant", "set", "default")
     word = server.duly("tenant", "set", "default", "--max-jobs", "few")
+    assert "default" in server.duly("tenant", "show").out, "without a name it is one's own"
     nobody = server.duly("tenant", "show", "nobody")
 
     assert "DULY-E604" in nothing.err

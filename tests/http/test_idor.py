@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -91,3 +92,18 @@ async def test_no_tenant_is_taken_from_the_body_the_query_or_a_header(bench: Ben
     assert (await stranger.get(f"/v1/jobs?{name}={value}")).status_code == 422
     headers = {"x-tenant": "default", "duly-tenant": "1", "x-duly-tenant": "default"}
     assert (await stranger.get("/v1/jobs", headers=headers)).json()["items"] == []
+
+
+async def test_tenants_that_submit_at_once_share_a_commit_and_no_wall(bench: Bench) -> None:
+    """Whoever comes first does not decide for whom the shared commit is made."""
+    ours, theirs = bench.client(ADMIN), bench.client(STRANGER)
+    paths = []
+    for client in (ours, theirs):
+        job = (await client.post("/v1/jobs", json={"target": ECHO})).json()["jobId"]
+        paths.append((client, f"/v1/jobs/{job}/executions"))
+
+    answers = await asyncio.gather(*(client.post(path) for client, path in paths * 5))
+
+    assert [answer.status_code for answer in answers] == [201] * 10
+    for client, path in paths:
+        assert len((await client.get(path)).json()["items"]) == 5

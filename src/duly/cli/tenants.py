@@ -14,6 +14,7 @@ from duly.domain.durations import parse_duration
 from duly.domain.errors import Invalid
 from duly.domain.instants import SECOND
 from duly.sdk import tenants as calls
+from duly.sdk.calls import show_session
 from duly.wire.tenants import QuotasView, TenantView, UseView
 
 # Option, key of the quota, and what it bounds.
@@ -65,13 +66,13 @@ def _list(arguments: Arguments) -> int:
 
 
 def _configure_show(parser: Parser) -> None:
-    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="your own without one")
     remote_options(parser)
 
 
 def _show(arguments: Arguments) -> int:
     with connect(arguments) as client:
-        tenant = client.send(calls.show_tenant(arguments.name))
+        tenant = client.send(calls.show_tenant(arguments.name or client.send(show_session()).tenant))
     usage = tenant.usage
     used = [
         ("jobs", _use(usage.jobs)),

@@ -16,7 +16,7 @@ from duly import App, Context
 from duly.domain.errors import LeaseLost
 from duly.domain.instants import from_datetime
 from duly.verify import sink
-from duly.verify.history import Effect, Refusal, as_line
+from duly.verify.history import Effect, Phase, Refusal, as_line
 
 EFFECTS, REFUSALS, SINK_PORT = "effects.jsonl", "refusals.jsonl", "sink.port"
 # A step of a long handler.
@@ -103,10 +103,10 @@ def _refused(ctx: Context) -> None:
     _append(REFUSALS, Refusal(at=_now(), what="checkpoint", actor=Path.cwd().name, run=ctx.run_id, fence=ctx.fence))
 
 
-def _effect(ctx: Context, phase: str) -> Effect:
+def _effect(ctx: Context, phase: Phase) -> Effect:
     kept = ctx.last_checkpoint
     return Effect(
-        phase=phase,  # type: ignore[arg-type]
+        phase=phase,
         at=_now(),
         job=ctx.job_id,
         run=ctx.run_id,

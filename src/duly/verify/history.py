@@ -93,10 +93,13 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True):
     data: dict[str, Any] = {}
 
 
+Phase = Literal["start", "end", "effect"]
+
+
 class Effect(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What a handler did. `effect` is a write to the fenced sink, which keeps the highest fence per run and refuses lower ones."""
 
-    phase: Literal["start", "end", "effect"]
+    phase: Phase
     at: int
     job: str
     run: str
