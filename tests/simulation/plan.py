@@ -104,7 +104,7 @@ def plan_of(seed: int) -> Plan:
     else:
         zone = chance.choice(ZONES)
         start = from_rfc3339("2026-06-01T00:00:00Z") + chance.randrange(200 * 86_400) * SECOND + chance.randrange(SECOND)
-    dispatchers = chance.choice((1, 1, 1, 2, 2, 3, 4)) if mode == "safety" else chance.choice((2, 2, 3))
+    dispatchers = chance.choice((1, 1, 2, 2, 3, 4)) if mode == "safety" else chance.choice((2, 2, 3))
     workers = chance.choice((1, 1, 1, 2, 2, 2, 2, 3, 3, 4, 4, 8)) if mode == "safety" else chance.choice((2, 2, 3))
     return Plan(
         seed=seed,
