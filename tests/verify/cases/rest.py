@@ -33,6 +33,15 @@ def a_draining_worker_takes_more(story: Story, bad: bool) -> None:
 
 
 @breaks("I20")
+def a_drained_worker_is_not_the_next_one_by_a_clock_that_was_set_back(story: Story, bad: bool) -> None:
+    story.fault("clock step", 21, 60, "store", by=-SECOND // 2)
+    story.event("worker.registered", 1, worker=2, data={"expires": at(16), "name": "node-1-v"})
+    story.event("worker.registered", 19.5 - (MICRO if bad else -MICRO), worker=1, data={"expires": at(36), "name": "node-1-w"})
+    story.fault("drain", 20, 40, "node-1")
+    asked(story, on_demand(story), 22).ready(22).runs(22, 23)
+
+
+@breaks("I20")
 def a_draining_worker_keeps_what_it_has(story: Story, bad: bool) -> None:
     job = drained(story, grace=10 * SECOND)
     told = asked(story, job, 19).ready(19).grant(19.1).start(19.1)

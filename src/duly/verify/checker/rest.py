@@ -47,7 +47,8 @@ def _drains(index: Index, windows: Windows, book: Book) -> None:
             continue
         grace = fault.about.get("grace")
         for worker in index.workers.values():
-            if not _lives_on(worker, fault.nodes) or worker.registered is None or worker.registered.at > fault.since:
+            # One that registered since may be the next on that node: by a clock that was set back it may seem to have come before.
+            if not _lives_on(worker, fault.nodes) or worker.registered is None or worker.registered.at > fault.since - windows.skew:
                 continue
             book.look("I20")
             for grant in worker.grants:
