@@ -5,10 +5,14 @@ from __future__ import annotations
 from tests.verify.cases.told import breaks
 from tests.verify.histories import Story, text
 
+Moves = tuple[tuple[float, float], ...]
 
-def outage(story: Story, ran: set[int], *, count: int = 5, every: int = 60, late: float = 45, **body: object) -> None:
+
+def outage(story: Story, ran: set[int], *, count: int = 5, every: int = 60, late: float = 45, before: Moves = (), **body: object) -> None:
     """A job whose dispatchers were away for `count` targets; those in `ran` ran, the others are misfires."""
     job = story.job(**{"intervalSec": every, "anchorAt": text(0), **body})
+    for frm, to in before:
+        story.advance(job, frm, to, 0.5)
     back = count * every + late
     # Healed long enough ago that a decision is not much older than its commit, and just so that the start is in time.
     story.fault("kill", 1, back - 30.5, "node-1")
@@ -64,3 +68,8 @@ def a_misfire_that_no_schedule_moved_past(story: Story, bad: bool) -> None:
     outage(story, {5})
     if bad:
         story.events.pop()
+
+
+@breaks("I12")
+def what_a_pause_moved_past_is_caught_up_when_it_is_taken_back(story: Story, bad: bool) -> None:
+    outage(story, {5}, before=((60, 240),) if bad else ((60, 240), (240, 60)))

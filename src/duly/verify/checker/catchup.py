@@ -63,12 +63,18 @@ def judge(index: Index, lives: dict[str, Life], windows: Windows, book: Book) ->
         fires = sorted(life.job.fires, key=lambda run: run.nominal)
         nominals = [run.nominal for run in fires]
         explained: set[str] = set()
+        takes_back = [move for move in life.job.moves if move.kind == "schedule.advanced" and move.data["from"] > move.data["to"]]
         for move in life.job.moves:
             if move.kind != "schedule.advanced" or move.data["from"] >= move.data["to"]:
                 continue
             first, last = bisect_left(nominals, move.data["from"]), bisect_left(nominals, move.data["to"])
             # A one-time job moves on to never: what a later version fires is not of this advance.
             part = [run for run in fires[first:last] if run.data.get("versionId") == move.data.get("versionId")]
+            # A pause moves on to its end; whoever resumes before takes that back, and what fires then is not of this advance.
+            if (
+                undone := next((back.seq for back in takes_back if back.seq > move.seq and back.data["to"] < move.data["to"]), None)
+            ) is not None:
+                part = [run for run in part if run.created is None or run.created.seq < undone]
             if not part or part[0].nominal != move.data["from"]:
                 continue
             explained.update(run.id for run in part)
