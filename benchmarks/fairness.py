@@ -1,7 +1,9 @@
 """Does one tenant's flood slow another down? And do the shares follow the weights?
 
 Tenant A submits at a steady pace, first alone, then while tenant B brings in a flood and the workers drain it. Both have the same
-weight and the same handler, on the same workers. The figure is A's start delay (due to started), and by how much the flood lengthens it.
+weight and the same handler, on the same workers. The figure is A's start delay (due to started), and by how much the flood lengthens it:
+the p99 of every ten seconds, and the median of those, because a disk that stops for a tenth of a second makes any single p99.
+The p99 of all is shown beside it.
 
 python -m benchmarks.fairness [--executions 1000000] [--short] [--rate 50] [--workers 2] [--work-ms 50]
 """
@@ -10,8 +12,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import statistics
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 
 from benchmarks.harness import Scratch, on_demand_job, opened, percentiles, processes, query, report, scratch
@@ -27,10 +31,11 @@ WEIGHTS = (1, 2, 5)
 MOST_RATIO = 2.0
 MOST_ERROR = 0.05
 PAGE = 1000
+WINDOW = 10 * SECOND
 
 
 # Executions of the flood, seconds of quiet, executions of each who shares.
-SHORT = (50_000, 10.0, 10_000)
+SHORT = (100_000, 30.0, 10_000)
 
 
 def fairness(executions: int, quiet: float, each: int, rate: int = 50, workers: int = 2, work: float = 0.05) -> bool:
@@ -87,8 +92,9 @@ async def flood(store: Scratch, executions: int, quiet: float, rate: int, worker
             report("fairness_flood_drains_ms", drained_per_second=round(done / ((ended - began) / SECOND)), left=left, **drained)
 
             beside = await _delays(store, a, began, ended)
-            ratio = beside["p99"] / alone["p99"]
-            report("fairness", executions=executions, quiet=alone, flood=beside, ratio_of_p99=round(ratio, 2), holds=ratio <= MOST_RATIO)
+            ratio = beside["p99_of_a_window"] / alone["p99_of_a_window"]
+            whole = round(beside["p99"] / alone["p99"], 2)
+            report("fairness", executions=executions, ratio_of_p99=round(ratio, 2), ratio_of_whole_p99=whole, holds=ratio <= MOST_RATIO)
             return ratio <= MOST_RATIO
 
 
@@ -164,18 +170,27 @@ async def _submit(node: Node, job: Job, payload: str, rate: int, goes_on: Callab
 
 async def _delays(store: Scratch, actor: Actor, since: int, until: int) -> dict[str, float]:
     """Start delays of what the tenant submitted in this time, in milliseconds. All of it must have started."""
-    sql = f"""SELECT o.started_at - e.due_at FROM executions e LEFT JOIN outcomes o ON o.id = e.id
+    sql = f"""SELECT e.due_at, o.started_at - e.due_at FROM executions e LEFT JOIN outcomes o ON o.id = e.id
               WHERE e.tenant = {actor.tenant} AND e.created_at >= {since} AND e.created_at < {until}"""
     async with asyncio.timeout(60):
-        while (None,) in (rows := await query(store, sql)):
+        rows = await query(store, sql)
+        while any(delay is None for _, delay in rows):
             await asyncio.sleep(0.2)
-    return {"count": len(rows)} | {name: round(value, 1) for name, value in percentiles([row[0] / 1000 for row in rows]).items()}
+            rows = await query(store, sql)
+    windows: dict[int, list[float]] = defaultdict(list)
+    for due, delay in rows:
+        windows[(due - since) // WINDOW].append(delay / 1000)
+    of_all = percentiles([delay for window in windows.values() for delay in window])
+    # What is left over at the end is a window only if it is the only one.
+    full = [window for nth, window in windows.items() if since + (nth + 1) * WINDOW <= until] or list(windows.values())
+    found = {**of_all, "p99_of_a_window": statistics.median(percentiles(window)["p99"] for window in full)}
+    return {"count": len(rows)} | {name: round(value, 1) for name, value in found.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--executions", type=int, default=1_000_000)
-    parser.add_argument("--short", action="store_true", help="50,000 executions")
+    parser.add_argument("--short", action="store_true", help="100,000 executions")
     parser.add_argument("--rate", type=int, default=50)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--work-ms", type=float, default=50.0)

@@ -16,7 +16,7 @@ from duly.domain.cron import parse_cron
 from duly.domain.durations import format_duration, parse_duration
 from duly.domain.errors import Invalid
 from duly.domain.execution import DueSchedule, Lost
-from duly.domain.fairness import Work, share_out
+from duly.domain.fairness import Work, kept_open, share_out
 from duly.domain.ids import execution_text, fire_id, id_floor, instant_of, new_ids, parse_execution_id, parse_job_id
 from duly.domain.instants import DAY, HOUR, MINUTE, SECOND, from_rfc3339, to_rfc3339
 from duly.domain.job import JobSpec, JobType, JobVersion, Target, Timing, route_labels, satisfies
@@ -305,6 +305,33 @@ def test_within_a_tenant_the_oldest_head_goes_first() -> None:
     asks = share_out(10, work, {}, counted_to=64)
 
     assert [(ask.route, ask.quota) for ask in asks] == [(2, 3), (3, 4), (1, 3)]
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> tuple[int, dict[int, int], dict[int, int]]:
+    """Slots, and who runs how much in them, with weights."""
+    slots = draw(st.integers(1, 100))
+    weights = {tenant: draw(st.integers(1, 10)) for tenant in range(1, draw(st.integers(2, 6)) + 1)}
+    running: dict[int, int] = {}
+    for tenant in weights:
+        running[tenant] = draw(st.integers(0, slots - sum(running.values())))
+    return slots, weights, running
+
+
+@given(crowds(), st.integers(1, 10))
+def test_who_has_more_than_its_share_leaves_the_last_slots_to_others(crowd: tuple[int, dict[int, int], dict[int, int]], kept: int) -> None:
+    slots, weights, running = crowd
+    room = slots - sum(running.values())
+    work = [Work(1, tenant, weight, 0, 64) for tenant, weight in weights.items()]
+
+    most = kept_open(room, slots, kept, running, weights)
+    asks = {ask.tenant: ask.quota for ask in share_out(room, work, {}, counted_to=64, most=most)}
+
+    for tenant, quota in asks.items():
+        has_its_share = (running[tenant] + quota - 1) * sum(weights.values()) >= slots * weights[tenant]
+        assert not has_its_share or room - quota >= kept
+    # While everybody has work, nothing is kept from anybody.
+    assert sum(asks.values()) == room
 
 
 # ---------------------------------------------------------------- shards and routes

@@ -15,7 +15,7 @@ from duly.domain.tenants import Tenant
 from duly.ports.handlers import Attempt
 from duly.roles.worker import NEIGHBOUR_FOR, Worker, WorkerSettings
 from duly.wire.jobs import JobShape
-from tests.roles.conftest import World
+from tests.roles.conftest import World, run_until_idle
 
 
 async def echo(attempt: Attempt) -> Any:
@@ -73,5 +73,90 @@ async def test_batches_are_small_while_others_may_have_work(world: World) -> Non
     world.clock.turn(NEIGHBOUR_FOR / SECOND)
     alone = [await step(world, worker) for _ in range(4)]
 
-    assert max(shared) == worker.settings.largest_shared_batch
+    assert worker.settings.largest_shared_batch // 2 < max(shared) <= worker.settings.largest_shared_batch
     assert max(alone) > 2 * worker.settings.largest_shared_batch
+
+
+async def test_a_flood_of_long_handlers_leaves_a_slot_for_who_was_here_lately(world: World) -> None:
+    gate = asyncio.Event()
+
+    async def sometimes(attempt: Attempt) -> None:
+        if attempt.payload:
+            await gate.wait()
+
+    world.handle("work", sometimes)
+    flood, other = await job_of(world, "b"), await job_of(world, "a")
+    await world.enqueue(other)
+    await world.enqueue(flood, 100, payload="true")
+    worker = await world.worker(slots=20)
+    for _ in range(10):
+        await step(world, worker)
+    [run] = await world.enqueue(other)
+
+    assert await step(world, worker) == 1
+    found = await world.store.insights.execution(other.version.tenant, run)
+    assert found is not None
+    assert found.started_at is not None
+
+    world.clock.turn(NEIGHBOUR_FOR / SECOND)
+    assert [await step(world, worker), await step(world, worker)] == [2, 0], "alone, it takes them all"
+    gate.set()
+    await run_until_idle(worker, world.clock)
+
+
+async def test_what_waits_begins_in_parts_while_others_are_about(world: World) -> None:
+    gate = asyncio.Event()
+
+    async def waits(attempt: Attempt) -> None:
+        await gate.wait()
+
+    world.handle("work", waits)
+    flood, other = await job_of(world, "b"), await job_of(world, "a")
+    for job in (flood, other):
+        await world.enqueue(job)
+    worker = await world.worker(slots=20)
+    await step(world, worker)
+    await world.enqueue(flood, 100)
+
+    parts = [await worker.step(world.clock.now()) for _ in range(1)]
+    while parts[-1].wait == 0.0:
+        await asyncio.sleep(0)
+        parts.append(await worker.step(world.clock.now()))
+
+    assert [part.did["claimed"] for part in parts] == [5, 5, 5, 1], "and two are kept open"
+    gate.set()
+    await run_until_idle(worker, world.clock)
+
+
+async def test_while_slots_are_short_ends_are_reported_several_at_a_time_but_soon(world: World) -> None:
+    gates = [asyncio.Event() for _ in range(16)]
+
+    async def waits(attempt: Attempt) -> None:
+        await gates[attempt.payload].wait()
+
+    world.handle("work", waits)
+    job = await job_of(world, "b")
+    for nth in range(16):
+        await world.enqueue(job, payload=str(nth))
+    worker = await world.worker(slots=16)
+    await step(world, worker)
+    await step(world, worker)
+    assert not worker.wake.is_set()
+
+    gates[0].set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    one_has_ended = worker.wake.is_set()
+    async with asyncio.timeout(5):
+        await worker.wake.wait()
+    after_a_breath = (await worker.step(world.clock.now())).did["finished"]
+    gates[1].set()
+    gates[2].set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    an_eighth_has_ended = worker.wake.is_set()
+
+    assert (one_has_ended, after_a_breath, an_eighth_has_ended) == (False, 1, True)
+    for gate in gates:
+        gate.set()
+    await run_until_idle(worker, world.clock)

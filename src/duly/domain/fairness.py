@@ -32,14 +32,16 @@ class Ask:
     quota: int
 
 
-def share_out(budget: int, work: Iterable[Work], credit: MutableMapping[int, float], *, counted_to: int) -> list[Ask]:
+def share_out(
+    budget: int, work: Iterable[Work], credit: MutableMapping[int, float], *, counted_to: int, most: Mapping[int, int] | None = None
+) -> list[Ask]:
     """Split `budget` over the work. `counted_to` is where counting stopped: a depth that reaches it means "that many or more".
 
-    What a tenant cannot use goes to those that can; `credit` carries the remainders from call to call.
+    What a tenant cannot use, or may not (`most`), goes to those that can; `credit` carries the remainders from call to call.
     """
     by_tenant: dict[int, list[Work]] = defaultdict(list)
     for item in work:
-        if item.depth > 0:
+        if item.depth > 0 and (most is None or most.get(item.tenant, 1) > 0):
             by_tenant[item.tenant].append(item)
     if budget <= 0 or not by_tenant:
         return []
@@ -47,6 +49,8 @@ def share_out(budget: int, work: Iterable[Work], credit: MutableMapping[int, flo
         del credit[gone]
 
     room = {tenant: _depth(items, counted_to) for tenant, items in by_tenant.items()}
+    if most is not None:
+        room = {tenant: min(depth, most.get(tenant, depth)) for tenant, depth in room.items()}
     given = dict.fromkeys(by_tenant, 0)
     left = budget
     hungry = dict(by_tenant)
@@ -69,6 +73,16 @@ def share_out(budget: int, work: Iterable[Work], credit: MutableMapping[int, flo
             given[first] += 1
             left -= 1
     return [ask for tenant in sorted(given) for ask in _by_head(by_tenant[tenant], given[tenant], counted_to)]
+
+
+def kept_open(room: int, slots: int, kept: int, running: Mapping[int, int], weights: Mapping[int, int]) -> dict[int, int]:
+    """How much of `room` each tenant may take so that nobody who comes finds every slot taken for as long as somebody's handlers run.
+
+    Up to its share of the slots, by weight among those who are about, it takes what it gets; who has more leaves the last `kept` to others.
+    """
+    total = sum(weights.values())
+    shares = {tenant: -(-slots * weight // total) for tenant, weight in weights.items()}
+    return {tenant: max(share - running.get(tenant, 0), room - kept, 0) for tenant, share in shares.items()}
 
 
 def within_rooms(work: Iterable[Work], room_of: Mapping[int, Hashable], free: Mapping[Hashable, int]) -> list[Work]:

@@ -26,6 +26,7 @@ from duly.domain.lifecycle import Outcome, State
 from duly.ports.clock import Clock, Entropy
 from duly.ports.endings import Failure
 from duly.ports.handlers import Attempt
+from duly.roles.breath import Breath
 from duly.roles.calls import Running, Stopping, one_each, swallow_cancel
 from duly.roles.endings import Endings, all_together
 from duly.roles.heartbeat import Heartbeat
@@ -62,6 +63,7 @@ class Runners:
         self.done: list[Finished] = []
         self.longest_run = 0
         self.left_behind = 0
+        self.breath = Breath(slots, wake)
 
     @property
     def is_idle(self) -> bool:
@@ -77,6 +79,11 @@ class Runners:
     def free(self) -> int:
         """Slots in which nothing runs."""
         return self._slots - self.calls - self.left_behind
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether handlers wait here, and more than half of the slots are taken."""
+        return self.calls > self._slots // 2
 
     def known(self) -> set[ExecutionId]:
         """Every execution that is in here."""
@@ -140,7 +147,7 @@ class Runners:
                 await asyncio.sleep(0)
                 turn_began = self._clock.boottime()
         self.longest_run = max(self.longest_run, count)
-        self._wake.set()
+        self.breath.after(len(self.done), is_busy=self.is_busy)
 
     def _may_begin(self, attempt: Attempt, plan: Plan) -> bool:
         """Whether it still has to run; what was cancelled, or is past its time, ends here."""
@@ -311,8 +318,7 @@ class Runners:
                 return
             self._logs.ended(attempt)
         self.done.append(report)
-        if not self._wake.is_set():
-            self._wake.set()
+        self.breath.after(len(self.done), is_busy=self.is_busy)
 
     # ------------------------------------------------------------ stopping
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from duly.domain.errors import Unavailable
 from duly.domain.execution import Claimed, Finished, LeaseId, WorkerId
-from duly.domain.fairness import Ask, Work, share_out, within_rooms
+from duly.domain.fairness import Ask, Work, kept_open, share_out, within_rooms
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.lifecycle import Outcome, State
@@ -45,7 +46,9 @@ LONG_AGO: Micros = -(1 << 60)
 # Looking who has work may take a quarter of the time: what comes in for a tenant that had nothing waits no longer than that for a look.
 LOOKS_PER_WORTH = 4
 # Who had work within this time may have some again at any moment, and must not wait behind a large batch of somebody else's.
-NEIGHBOUR_FOR: Micros = 5 * SECOND
+NEIGHBOUR_FOR: Micros = 10 * SECOND
+# And must find a slot: one in so many is kept for who has less than its share of them.
+KEPT_OPEN = 10
 # A version that this release cannot read belongs to a newer worker: back to the queue, for a while.
 UNREADABLE_WAIT: Micros = 10 * SECOND
 
@@ -113,10 +116,11 @@ class Worker:
         self._work: list[Work] = []
         self._work_looked_at = LONG_AGO
         self._work_is_worth: Micros = 0
-        # When each tenant was last seen with work.
-        self._seen: dict[int, Micros] = {}
+        # When each tenant was last seen with work, and its weight.
+        self._seen: dict[int, tuple[Micros, int]] = {}
         self._credit: dict[int, float] = {}
         self._appetite = settings.slots
+        self._is_cut = False
 
     async def step(self, now: Instant) -> Step:
         """Report what has ended, take what there is room for."""
@@ -141,7 +145,8 @@ class Worker:
         if isinstance(claimed, BaseException):
             raise claimed
         did = {"finished": len(done), "claimed": claimed, "refused": self.refused}
-        if claimed or self._runners.done:
+        ended, is_busy = len(self._runners.done), self._runners.is_busy
+        if (self._is_cut and claimed) or self._runners.breath.is_enough(ended) or (not is_busy and (claimed or ended)):
             return Step(0.0, did)
         return Step(min(self.settings.poll, 0.25) if self._runners.running else self.settings.poll, did)
 
@@ -175,15 +180,23 @@ class Worker:
         runners, slots = self._runners, self.settings.slots
         if self.draining or runners.buffer or runners.free <= 0:
             return 0
+        at_once = self._at_once
         if runners.calls > slots // 4:
             # Handlers wait here: what we took beyond our slots would wait as well, though another worker may be free.
             self._appetite = slots
-        elif runners.longest_run > slots // 2:
+        elif runners.longest_run > at_once // 2:
             self._appetite *= 2
         largest = self.settings.largest_batch if len(self._seen) < 2 else self.settings.largest_shared_batch
         self._appetite = min(self._appetite, max(largest, slots))
         runners.longest_run = 0
-        return max(runners.free, self._appetite - runners.calls - runners.left_behind)
+        room = max(runners.free, self._appetite - runners.calls - runners.left_behind)
+        self._is_cut = self._appetite <= slots and at_once < room
+        return room
+
+    @property
+    def _at_once(self) -> int:
+        """How many handlers that wait begin together: what begins together ends together, and others would wait for all of it."""
+        return self.settings.slots if len(self._seen) < 2 else max(self.settings.slots // 4, 1)
 
     def _give_back_what_waits_too_long(self) -> None:
         runners = self._runners
@@ -226,22 +239,42 @@ class Worker:
             await self._adopt()
 
     async def _look_for_work(self, room: int) -> list[Ask]:
-        """What to ask for. Both looks are kept for a moment; when they find nothing, the next one is a fresh one:
-        somebody rang, and what is new may stand on a route that is new as well."""
+        """What to ask for. Both looks are kept for a moment. One that leaves nothing to ask for is taken again at once: somebody rang. And
+        when that finds nothing, the next step looks at the routes as well: what is new may stand on a route that is new."""
         now = self._clock.boottime()
         if now - self._routes_looked_at >= self.settings.look_for_routes_every:
             await self._look_for_routes()
-        if now - self._work_looked_at >= min(self._work_is_worth, self.settings.look_for_work_every):
-            self._work = await self._ready.work(self._routes, COUNTED_TO) if self._routes else []
-            self._work_looked_at = now
-            self._work_is_worth = LOOKS_PER_WORTH * (self._clock.boottime() - now)
-            self._seen |= {item.tenant: now for item in self._work}
-            self._seen = {tenant: at for tenant, at in self._seen.items() if now - at < NEIGHBOUR_FOR}
-        work = self._with_a_place() if self._places else self._work
-        asks = share_out(room, work, self._credit, counted_to=COUNTED_TO)
+        # While others are about, nothing is asked for before everybody was looked at.
+        is_old = len(self._seen) > 1 or now - self._work_looked_at >= min(self._work_is_worth, self.settings.look_for_work_every)
+        if is_old:
+            await self._look(now)
+        asks = self._shared_out(room)
+        if not asks and not is_old:
+            await self._look(now)
+            asks = self._shared_out(room)
         if not asks:
             self._routes_looked_at = self._work_looked_at = LONG_AGO
         return [self._in_batches(ask) for ask in asks] if self._batches else asks
+
+    async def _look(self, now: Micros) -> None:
+        self._work = await self._ready.work(self._routes, COUNTED_TO) if self._routes else []
+        self._work_looked_at = now
+        self._work_is_worth = LOOKS_PER_WORTH * (self._clock.boottime() - now)
+        self._seen |= {item.tenant: (now, item.weight) for item in self._work}
+        self._seen = {tenant: (at, weight) for tenant, (at, weight) in self._seen.items() if now - at < NEIGHBOUR_FOR}
+
+    def _shared_out(self, room: int) -> list[Ask]:
+        work = self._with_a_place() if self._places else self._work
+        most = self._most_of_each(room) if len(self._seen) > 1 else None
+        budget = self._at_once if self._is_cut else room
+        return share_out(budget, work, self._credit, counted_to=COUNTED_TO, most=most)
+
+    def _most_of_each(self, room: int) -> dict[int, int]:
+        """What each tenant may take while others are about."""
+        slots = self.settings.slots
+        weights = {tenant: weight for tenant, (_, weight) in self._seen.items()}
+        running = Counter(call.plan.version.tenant for call in self._runners.running.values())
+        return kept_open(room, slots, -(-slots // KEPT_OPEN), running, weights)
 
     def _with_a_place(self) -> list[Work]:
         """The work that could begin: no more for handlers with places of their own than there are places."""
