@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import json
 import os
@@ -64,19 +63,14 @@ def scratch(kind: str) -> Iterator[Scratch]:
         else:
             server = stack.enter_context(Postgres(POSTGRES_SETTINGS))
             url = server.create_database("bench")
-            asyncio.run(_ripen(url))
+            _ripen(server)
         yield Scratch(kind, url, directory)
 
 
-async def _ripen(url: str) -> None:
+def _ripen(server: Postgres) -> None:
     """A server that has run for a while reuses the files of its log; a new one stops for tens of milliseconds to write each first."""
-    connection = await asyncpg.connect(url)
-    try:
-        for _ in range(LOG_FILES):
-            await connection.execute("SELECT pg_logical_emit_message(true, 'ripen', ''); SELECT pg_switch_wal()")
-        await connection.execute("CHECKPOINT")
-    finally:
-        await connection.close()
+    server.execute(f"SELECT pg_logical_emit_message(false, 'ripen', ''), pg_switch_wal() FROM generate_series(1, {LOG_FILES})")
+    server.execute("CHECKPOINT")
 
 
 @contextlib.asynccontextmanager

@@ -318,7 +318,8 @@ class Runners:
                 return
             self._logs.ended(attempt)
         self.done.append(report)
-        self.breath.after(len(self.done), is_busy=self.is_busy)
+        if not self._wake.is_set():
+            self.breath.after(len(self.done), is_busy=self.is_busy)
 
     # ------------------------------------------------------------ stopping
 
