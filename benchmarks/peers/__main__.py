@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,6 +42,8 @@ def main() -> None:
     parser.add_argument("--home", type=Path, default=HOME, help="where the peers were installed (default: %(default)s)")
     parser.add_argument("--again", action="store_true", help="measure nothing: make the table and the plots anew from results.json")
     options = parser.parse_args()
+    # Whoever ends us ends the servers and the workers, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     options.out.mkdir(parents=True, exist_ok=True)
     results = options.out / "results.json"
     if options.again:

@@ -81,6 +81,8 @@ def drain(running: Running, scale: Scale, *, pinned: bool = False, attempts: flo
     """Fill the store, then start the workers. `attempts` is how many starts a job has on average, `most` how many jobs there may be."""
     jobs = min(scale.jobs(running.setting.about), most or scale.most_jobs)
     running.ask("fill", jobs)
+    if running.system.is_settled(running.place):
+        raise Failed("its store says that nothing waits, though it was filled")
     servers = running.place.servers
     if running.system.store == "postgres":
         # What autovacuum would have done for a table that is in use.

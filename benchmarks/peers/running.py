@@ -18,7 +18,7 @@ from benchmarks.peers.servers import Servers
 from benchmarks.peers.system import ROOT, Place, Setting, System
 
 # How long a process may take to get ready, and how long nothing may happen before it counts as stuck.
-START = 120.0
+START = 60.0
 STALL = 30.0
 STOP = 10.0
 ASK = 600.0

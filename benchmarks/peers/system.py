@@ -90,7 +90,7 @@ class System:
 
     def program(self, place: Place) -> list[str]:
         """Its program; the commands of `programs.frame` come after it."""
-        return [place.python, "-m", f"benchmarks.peers.programs.{self.name}"]
+        return [place.python, "-m", "benchmarks.peers.programs", self.name]
 
     def workers(self, place: Place, setting: Setting) -> list[list[str]]:
         """What runs the jobs."""

@@ -18,10 +18,7 @@ from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from benchmarks.peers.marks import hit
-from benchmarks.peers.programs.frame import Payload, Producer, main, obey_lines, setting
-
-# Kept in the store by its name, which must not be that of the program.
-HANDLER = "benchmarks.peers.programs.apscheduler:noop"
+from benchmarks.peers.programs.frame import Payload, Producer, Program, obey_lines, setting
 
 
 def noop(i: int, t: float, pad: str, ms: int = 0) -> None:
@@ -66,7 +63,7 @@ class ApschedulerProducer(Producer):
 
     def _add(self, due: float, job: Payload) -> None:
         # Without a grace time: however late it is, it runs.
-        self._scheduler.add_job(HANDLER, "date", run_date=datetime.fromtimestamp(due, UTC), kwargs=job, misfire_grace_time=None)
+        self._scheduler.add_job(noop, "date", run_date=datetime.fromtimestamp(due, UTC), kwargs=job, misfire_grace_time=None)
 
 
 def inside() -> None:
@@ -76,5 +73,4 @@ def inside() -> None:
     obey_lines(ApschedulerProducer(scheduler))
 
 
-if __name__ == "__main__":
-    main(ApschedulerProducer(), inside=inside)
+PROGRAM = Program(ApschedulerProducer(), inside=inside)

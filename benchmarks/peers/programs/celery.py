@@ -14,7 +14,7 @@ from celery import Celery
 from celery.schedules import crontab
 
 from benchmarks.peers.marks import hit
-from benchmarks.peers.programs.frame import Payload, Producer, main, obey_lines, redis_url, setting
+from benchmarks.peers.programs.frame import Payload, Producer, Program, obey_lines, redis_url, setting
 
 app = Celery("bench", broker=redis_url())
 app.conf.update(
@@ -68,5 +68,4 @@ def beat() -> None:
     obey_lines(BeatProducer())
 
 
-if __name__ == "__main__":
-    main(CeleryProducer(), inside=beat)
+PROGRAM = Program(CeleryProducer(), inside=beat)

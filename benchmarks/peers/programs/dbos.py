@@ -14,7 +14,7 @@ from typing import Any
 from dbos import DBOS, DBOSClient
 
 from benchmarks.peers.marks import hit
-from benchmarks.peers.programs.frame import Payload, Producer, dsn, main, setting
+from benchmarks.peers.programs.frame import Payload, Producer, Program, dsn, setting
 from benchmarks.peers.work import payload
 
 NAME, QUEUE, VERSION = "bench", "noop", "v1"
@@ -32,10 +32,8 @@ class DbosProducer(Producer):
     has_bulk = False
 
     async def setup(self) -> None:
-        DBOS(config=_configuration())
-        DBOS.launch()
-        DBOS.register_queue(QUEUE)
-        DBOS.destroy(destroy_registry=True)
+        # Its blocking calls refuse to run where an event loop does.
+        await asyncio.to_thread(_make_schema)
 
     async def open(self) -> None:
         self._client = DBOSClient(system_database_url=dsn(), application_name=NAME)
@@ -44,7 +42,7 @@ class DbosProducer(Producer):
         self._client.destroy()
 
     async def add(self, job: Payload) -> None:
-        self._enqueue(job)
+        await self._client.enqueue_async(_options(), job)
 
     async def fill(self, count: int) -> None:
         self._from_many(({}, payload(i)) for i in range(count))
@@ -58,10 +56,19 @@ class DbosProducer(Producer):
             list(callers.map(lambda made: self._enqueue(made[1], **made[0]), jobs))
 
     def _enqueue(self, job: Payload, due: float | None = None) -> None:
-        options: dict[str, Any] = {"queue_name": QUEUE, "workflow_name": "noop", "app_version": VERSION}
-        if due is not None:
-            options["delay_seconds"] = max(0.001, due - time.time())
-        self._client.enqueue(options, job)
+        delay = {} if due is None else {"delay_seconds": max(0.001, due - time.time())}
+        self._client.enqueue({**_options(), **delay}, job)
+
+
+def _options() -> Any:
+    return {"queue_name": QUEUE, "workflow_name": "noop", "app_version": VERSION}
+
+
+def _make_schema() -> None:
+    DBOS(config=_configuration())
+    DBOS.launch()
+    DBOS.register_queue(QUEUE)
+    DBOS.destroy(destroy_registry=True)
 
 
 def worker() -> None:
@@ -85,5 +92,4 @@ def worker() -> None:
         time.sleep(1)
 
 
-if __name__ == "__main__":
-    main(DbosProducer(), worker)
+PROGRAM = Program(DbosProducer(), worker=worker)

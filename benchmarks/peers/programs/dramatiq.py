@@ -12,7 +12,7 @@ import dramatiq
 from dramatiq.brokers.redis import RedisBroker
 
 from benchmarks.peers.marks import hit
-from benchmarks.peers.programs.frame import Payload, Producer, main, redis_url
+from benchmarks.peers.programs.frame import Payload, Producer, Program, redis_url
 
 broker = RedisBroker(url=redis_url())
 dramatiq.set_broker(broker)
@@ -40,5 +40,4 @@ class DramatiqProducer(Producer):
             noop.send_with_options(kwargs=job, delay=max(0, round(1000 * (due - time.time()))))
 
 
-if __name__ == "__main__":
-    main(DramatiqProducer())
+PROGRAM = Program(DramatiqProducer())

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from benchmarks.peers.marks import hit
-from benchmarks.peers.programs.frame import Payload, Producer, main
+from benchmarks.peers.programs.frame import Payload, Producer, Program
 from benchmarks.peers.work import TENANTS, kind, payload, tenant
 from duly import App, Client, Context, Retry, Task
 from duly.sdk import calls
@@ -114,5 +114,4 @@ def server_url(server: subprocess.Popen[bytes]) -> str:
     raise RuntimeError("the server ended before it listened")
 
 
-if __name__ == "__main__":
-    main(DulyProducer())
+PROGRAM = Program(DulyProducer())

@@ -20,6 +20,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.peers.work import payload
@@ -128,15 +129,23 @@ def answer(result: dict[str, Any]) -> None:
     print("RESULT", json.dumps(result), flush=True)
 
 
-def main(producer: Producer, worker: Callable[[], None] | None = None, inside: Callable[[], None] | None = None) -> None:
+@dataclass(frozen=True)
+class Program:
+    """What a module of this folder offers as `PROGRAM`."""
+
+    producer: Producer
+    worker: Callable[[], None] | None = None
+    inside: Callable[[], None] | None = None
+
+
+def carry_out(program: Program, command: str, words: Sequence[str]) -> None:
     """Do what the command line says."""
-    command, *words = sys.argv[1:]
-    if command == "worker" and worker is not None:
-        worker()
-    elif command == "inside" and inside is not None:
-        inside()
+    if command == "worker" and program.worker is not None:
+        program.worker()
+    elif command == "inside" and program.inside is not None:
+        program.inside()
     else:
-        answer(asyncio.run(obey(producer, command, words, sys.stdin.read() if command == "at" else "")))
+        answer(asyncio.run(obey(program.producer, command, words, sys.stdin.read() if command == "at" else "")))
 
 
 def obey_lines(producer: Producer) -> None:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from huey import RedisHuey
 
 from benchmarks.peers.marks import hit
-from benchmarks.peers.programs.frame import Payload, Producer, main, redis_url
+from benchmarks.peers.programs.frame import Payload, Producer, Program, redis_url
 
 huey = RedisHuey("bench", url=redis_url(), results=False)
 
@@ -38,5 +38,4 @@ class HueyProducer(Producer):
             noop.schedule(kwargs=job, eta=datetime.fromtimestamp(due, UTC))
 
 
-if __name__ == "__main__":
-    main(HueyProducer())
+PROGRAM = Program(HueyProducer())

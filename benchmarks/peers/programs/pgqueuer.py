@@ -18,7 +18,7 @@ from pgqueuer import PgQueuer, Queries
 from pgqueuer.db import AsyncpgDriver
 
 from benchmarks.peers.marks import hit
-from benchmarks.peers.programs.frame import Payload, Producer, dsn, main, setting
+from benchmarks.peers.programs.frame import Payload, Producer, Program, dsn, setting
 
 
 class PgqueuerProducer(Producer):
@@ -73,5 +73,4 @@ def worker() -> None:
     run(work())
 
 
-if __name__ == "__main__":
-    main(PgqueuerProducer(), worker)
+PROGRAM = Program(PgqueuerProducer(), worker=worker)

@@ -14,7 +14,7 @@ import uvloop
 from procrastinate import App, PsycopgConnector
 
 from benchmarks.peers.marks import hit
-from benchmarks.peers.programs.frame import Payload, Producer, dsn, main, setting
+from benchmarks.peers.programs.frame import Payload, Producer, Program, dsn, setting
 
 app = App(connector=PsycopgConnector(conninfo=dsn(), min_size=1, max_size=int(setting("POOL", "4"))))
 
@@ -74,5 +74,4 @@ def worker() -> None:
     run(work())
 
 
-if __name__ == "__main__":
-    main(ProcrastinateProducer(), worker)
+PROGRAM = Program(ProcrastinateProducer(), worker=worker)

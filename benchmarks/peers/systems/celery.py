@@ -27,7 +27,7 @@ class Celery(OnRedis):
     keys = ("celery", "unacked")
 
     def program(self, place: Place) -> list[str]:
-        return [place.python, "-m", "benchmarks.peers.programs.celery"]
+        return [place.python, "-m", "benchmarks.peers.programs", "celery"]
 
     def workers(self, place: Place, setting: Setting) -> list[list[str]]:
         command = [place.tool("celery"), "-A", "benchmarks.peers.programs.celery", "worker", "--loglevel", "warning"]

@@ -26,7 +26,7 @@ class _Duly(System):
         return super().environment(place, setting) | own | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
 
     def program(self, place: Place) -> list[str]:
-        return [PROJECT_PYTHON, "-m", "benchmarks.peers.programs.duly"]
+        return [PROJECT_PYTHON, "-m", "benchmarks.peers.programs", "duly"]
 
     def workers(self, place: Place, setting: Setting) -> list[list[str]]:
         if setting is UP:
