@@ -23,34 +23,48 @@ _WORD = 8
 
 
 class _Page:
-    """This process's file. A child of a fork gets another one."""
+    """This process's file."""
 
     def __init__(self) -> None:
-        self.process = os.getpid()
         self.count = 0
-        path = Path(os.environ[PLACE], f"{self.process}.marks")
+        self.lock = threading.Lock()
+        path = Path(os.environ[PLACE], f"{os.getpid()}.marks")
         with path.open("w+b") as file:
             file.truncate(_WORD * (1 + 2 * MOST))
             self.words = memoryview(mmap.mmap(file.fileno(), 0)).cast("d")
 
 
 _page: _Page | None = None
-_lock = threading.Lock()
+_first = threading.Lock()
 
 
 def hit(t: float) -> None:
     """The first line of every handler. Safe in threads and after a fork."""
-    global _page
     now = time.time()
-    with _lock:
-        if _page is None or _page.process != os.getpid():
-            _page = _Page()
-        at = 1 + 2 * _page.count
-        _page.words[at] = now
-        _page.words[at + 1] = t
-        _page.count += 1
+    page = _page or _make_page()
+    with page.lock:
+        at = 1 + 2 * page.count
+        page.words[at] = now
+        page.words[at + 1] = t
+        page.count += 1
         # Last, so that whoever reads the count finds the mark.
-        _page.words[0] = _page.count
+        page.words[0] = page.count
+
+
+def _make_page() -> _Page:
+    global _page
+    with _first:
+        _page = _page or _Page()
+        return _page
+
+
+def _forget() -> None:
+    """A child of a fork writes a file of its own, and may have got locks that nobody opens any more."""
+    global _page, _first
+    _page, _first = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def rows_of(report: Report, question: Question) -> list[Row]:
     for result in report.results:
         if result.question == question.name:
             groups.setdefault((result.system, result.setting), []).append(result)
-    rows = [_row(question, group, _ours(question, groups, group[0].system)) for group in groups.values()]
+    rows = [_row(question, group, _ours(groups, group[0].system)) for group in groups.values()]
 
     def rank(row: Row) -> float:
         median = row.figures[question.compared].median if question.compared in row.figures else 0.0
@@ -61,7 +61,7 @@ def _row(question: Question, group: list[Result], ours: list[Result]) -> Row:
     )
 
 
-def _ours(question: Question, groups: dict[tuple[str, str], list[Result]], system: str) -> list[Result]:
+def _ours(groups: dict[tuple[str, str], list[Result]], system: str) -> list[Result]:
     """Duly's own results on the same kind of store, in its best setting: SQLite is compared with SQLite, all else with PostgreSQL."""
     name = "duly-sqlite" if STORES.get(system) == "sqlite" else "duly"
     found = [group for (owner, _), group in groups.items() if owner == name and not group[0].is_default]

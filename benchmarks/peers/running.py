@@ -50,16 +50,17 @@ class Running:
 
     @contextlib.contextmanager
     def workers(self) -> Iterator[None]:
-        """Its workers, for as long as the block lasts."""
+        """Its workers, for as long as the block lasts. The first one is asked, where the producer is inside."""
         with self._log.open("wb") as log:
             for command in self.system.workers(self.place, self.setting):
+                is_asked = self.system.is_inside and not self._workers
                 self._workers.append(
                     subprocess.Popen(
                         command,
                         env=self._environment,
                         cwd=ROOT,
-                        stdin=subprocess.PIPE if self.system.is_inside else subprocess.DEVNULL,
-                        stdout=subprocess.PIPE if self.system.is_inside else log,
+                        stdin=subprocess.PIPE if is_asked else subprocess.DEVNULL,
+                        stdout=subprocess.PIPE if is_asked else log,
                         stderr=log,
                         text=True,
                         # A group of its own, so that nothing of it is left behind.

@@ -27,7 +27,8 @@ def _lines(report: Report) -> Iterator[str]:
     settings = [f"{name} {value!r}" for found in report.servers.values() for name, value in found.items()]
     yield f"Servers: {', '.join(settings)}; fsync and synchronous_commit on, the rest as it comes."
     yield f"Versions: {', '.join(f'{TITLES.get(name, name)} {version}' for name, version in report.versions.items() if version)}."
-    yield f"Medians of {report.repeats} turns (least–most), all systems in turns."
+    turns = "one turn" if report.repeats == 1 else f"{report.repeats} turns"
+    yield f"Medians (least–most) of {turns}, in which one system came after the other."
     yield "`Duly is` says how many times better Duly is than the row, turn by turn."
     for question in QUESTIONS.values():
         if rows := rows_of(report, question):
