@@ -15,7 +15,7 @@ from duly.verify.pages.svg import Figure, Plot, Scale, decade_marks, number_mark
 _WIDTH, _LEFT, _RIGHT = 860.0, 430.0, 110.0
 _LINE, _TOP, _BOTTOM = 26.0, 14.0, 40.0
 _BAR = 12.0
-_LONGEST = 52
+_LONGEST = 64
 
 
 def write_plots(report: Report, directory: Path) -> list[str]:
@@ -51,7 +51,7 @@ def _bars(rows: list[Row], question: Question, height: float) -> Plot:
         plot.bars([(0.0, spread.median)], middle - _BAR / 2, middle + _BAR / 2, tone=tone)
         if spread.runs > 1:
             plot.bars([(spread.least, spread.most)], middle - 0.5, middle + 0.5, tone="ink")
-        ratio = "" if row.ratio is None else f"   Duly {number(row.ratio.median)}×"
+        ratio = "" if row.ratio is None else f" (Duly {number(row.ratio.median)}×)"
         plot.text(plot.x(spread.most) + 6, middle + 4, f"{number(spread.median)}{ratio}", kind="name")
         _label(plot, middle, row)
     return plot

@@ -50,6 +50,7 @@ SHORT = Scale(
 )
 
 PICK_UP_RATE = 50
+LEAST_STARTS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +89,12 @@ def drain(running: Running, scale: Scale, *, pinned: bool = False, attempts: flo
         # What autovacuum would have done for a table that is in use.
         servers.postgres.execute("VACUUM ANALYZE", DATABASE)
     with servers.old_snapshot() if pinned else contextlib.nullcontext(), running.workers():
+        # What starting up costs is not part of it.
+        running.wait(1, scale.limit)
+        before = running.used()
         is_complete = running.wait(round(jobs * attempts), scale.limit)
         settled = running.settle() if is_complete else None
+        after = running.used()
     marks = running.marks.read()
     if len(marks) < 2:
         raise Failed(f"{len(marks)} of {jobs} jobs ran: {running.last_words()}")
@@ -101,7 +106,14 @@ def drain(running: Running, scale: Scale, *, pinned: bool = False, attempts: flo
         "starts": len(marks),
         "seconds": marks[-1].started - marks[0].started,
         "complete": float(is_complete),
+        "worker_cpu": _each(before.workers, after.workers, after.starts - before.starts),
+        "server_cpu": _each(before.server, after.server, after.starts - before.starts),
     }
+
+
+def _each(before: float | None, after: float | None, starts: int) -> float | None:
+    """Microseconds of processor time for each start; None when too little was seen to tell."""
+    return None if before is None or after is None or starts < LEAST_STARTS else 1e6 * (after - before) / starts
 
 
 def flow(running: Running, scale: Scale) -> Figures:
@@ -193,7 +205,7 @@ QUESTIONS = _list(
         title="Drain of no-op jobs",
         about="jobs a second, from the first handler to the last",
         ask=drain,
-        figures=("per_second", "until_settled"),
+        figures=("per_second", "until_settled", "worker_cpu", "server_cpu"),
         settings=("default", "best"),
     ),
     Question(
@@ -212,7 +224,7 @@ QUESTIONS = _list(
         stores=("postgres",),
     ),
     Question(
-        name="pick-up",
+        name="pickup",
         title="Pick-up at 50 jobs a second",
         about="milliseconds from the enqueue call to the handler",
         ask=pick_up,

@@ -11,8 +11,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from benchmarks.peers.cost import processor_seconds
 from benchmarks.peers.marks import Marks
 from benchmarks.peers.servers import Servers
 from benchmarks.peers.system import ROOT, Place, Setting, System
@@ -26,6 +27,14 @@ ASK = 600.0
 
 class Failed(Exception):
     """A system did not do what it was asked for; the text has its last words."""
+
+
+class Used(NamedTuple):
+    """Processor seconds at a moment, of the workers and of the server, and how many handlers had started until then."""
+
+    starts: int
+    workers: float | None
+    server: float | None
 
 
 class Running:
@@ -102,6 +111,11 @@ class Running:
                 return time.time()
             time.sleep(0.01)
         return None
+
+    def used(self) -> Used:
+        """What it has used so far."""
+        pids = self.place.servers.pids(self.system.store)
+        return Used(self.marks.count(), processor_seconds(worker.pid for worker in self._workers), processor_seconds(pids))
 
     def last_words(self) -> str:
         """The end of the workers' log."""

@@ -31,7 +31,7 @@ class Redis:
 
     def __init__(self) -> None:
         self._stack = contextlib.ExitStack()
-        self.port = 0
+        self.port = self.pid = 0
 
     def __enter__(self) -> Redis:
         binary = shutil.which("redis-server")
@@ -46,6 +46,7 @@ class Redis:
         with Path(directory, "log").open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, process_group=0)
         self._stack.callback(_end, process)
+        self.pid = process.pid
         deadline = time.monotonic() + 30
         while self.ask("PING") != "PONG":
             if process.poll() is not None or time.monotonic() > deadline:
@@ -97,6 +98,12 @@ class Servers:
         if self._redis is None:
             self._redis = self._stack.enter_context(Redis())
         return self._redis
+
+    def pids(self, store: str) -> list[int]:
+        """The server of such a store; none where there is no server."""
+        if store == "postgres":
+            return [self.postgres.pid]
+        return [self.redis.pid] if store == "redis" else []
 
     def fresh_postgres(self) -> str:
         """An empty database, and what the one before has left to write is written."""

@@ -10,7 +10,14 @@ from benchmarks.peers.rows import TITLES, Row, rows_of
 from benchmarks.peers.run import Report
 from benchmarks.peers.targets import other_work, targets
 
-HEADS = {"per_second": "a second", "until_settled": "until settled", "p50": "p50 ms", "p99": "p99 ms"}
+HEADS = {
+    "per_second": "a second",
+    "until_settled": "until settled",
+    "worker_cpu": "worker CPU µs/job",
+    "server_cpu": "server CPU µs/job",
+    "p50": "p50 ms",
+    "p99": "p99 ms",
+}
 
 
 def markdown(report: Report) -> str:

@@ -22,8 +22,8 @@ RATIOS = (
 """The question, the peer in its best setting, and how many times faster Duly is to be."""
 
 FIGURES = (
-    ("pick-up", "duly", "p50", 2.0),
-    ("pick-up", "duly", "p99", 4.0),
+    ("pickup", "duly", "p50", 2.0),
+    ("pickup", "duly", "p99", 4.0),
     ("spread", "duly", "p50", 1.5),
     ("spread", "duly", "p99", 3.0),
     ("same-second", "duly", "p99", 6.0),

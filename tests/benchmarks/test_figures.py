@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.peers.cost import processor_seconds
 from benchmarks.peers.figures import Spread, busy_rate, delays, percentile, rate, ratios
 from benchmarks.peers.marks import PLACE, Mark, Marks
 
@@ -90,3 +91,17 @@ def test_marks_since_a_moment_leave_out_those_before() -> None:
 
 def _write(path: Path, *pairs: tuple[float, float]) -> None:
     path.write_bytes(array.array("d", [len(pairs), *(value for pair in pairs for value in pair)]).tobytes())
+
+
+def test_processor_time_is_that_of_a_process_and_its_children() -> None:
+    busy = "sum(range(20_000_000))"
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', '{busy}']); print('done', flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+
+        used = processor_seconds([process.pid])
+
+    if used is not None:
+        assert used > 0.1
+    assert processor_seconds([]) in (0.0, None)
