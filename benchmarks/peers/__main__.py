@@ -1,10 +1,4 @@
-"""Measure the peers beside Duly: `python -m benchmarks.peers --short`, and without `--short` in earnest.
-
---only graphile,duly          some of the systems
---questions drain,flow        some of the questions
---repeat 3                    so many turns
---out DIR                     where results.json, results.md and the plots go
-"""
+"""Measure the peers beside Duly: `python -m benchmarks.peers --short`, and without `--short` in earnest."""
 
 from __future__ import annotations
 
@@ -29,16 +23,14 @@ T = TypeVar("T")
 def main() -> None:
     """Measure, and write down what was found."""
     by_name = {system.name: system for system in SYSTEMS}
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
     parser.add_argument("--short", action="store_true", help="just to see that everything works")
     parser.add_argument("--only", metavar="SYSTEMS", help=f"of {', '.join(by_name)}")
     parser.add_argument("--questions", metavar="QUESTIONS", help=f"of {', '.join(QUESTIONS)}")
     parser.add_argument("--repeat", type=int, metavar="N", help="3, or 1 with --short")
     parser.add_argument("--jobs", type=int, metavar="N", help="at most so many jobs in a drain")
     parser.add_argument("--lead", type=float, metavar="SECONDS", help="enqueue jobs with a due time so long before; more on a busy machine")
-    parser.add_argument("--out", type=Path, default=HOME / "results", help="(default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=HOME / "results", help="for results.json, results.md and plots (default: %(default)s)")
     parser.add_argument("--home", type=Path, default=HOME, help="where the peers were installed (default: %(default)s)")
     parser.add_argument("--again", action="store_true", help="measure nothing: make the table and the plots anew from results.json")
     options = parser.parse_args()

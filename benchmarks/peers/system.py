@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import sqlite3
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -62,6 +64,8 @@ class System:
 
     name: ClassVar[str]
     """As `--only` takes it."""
+    module: ClassVar[str]
+    """Its program, below `programs`."""
     title: ClassVar[str]
     package: ClassVar[str]
     """Whose version is told; as the registry calls it."""
@@ -90,7 +94,7 @@ class System:
 
     def program(self, place: Place) -> list[str]:
         """Its program; the commands of `programs.frame` come after it."""
-        return [place.python, "-m", "benchmarks.peers.programs", self.name]
+        return [place.python, "-m", "benchmarks.peers.programs", self.module]
 
     def workers(self, place: Place, setting: Setting) -> list[list[str]]:
         """What runs the jobs."""
@@ -110,7 +114,7 @@ class System:
 class OnPostgres(System):
     """Settled when a query finds no row."""
 
-    store = "postgres"
+    store: ClassVar[StoreKind] = "postgres"
     unsettled: ClassVar[str]
     """A query for one row that is not yet finished."""
 
@@ -118,10 +122,25 @@ class OnPostgres(System):
         return not place.servers.postgres.execute(self.unsettled, DATABASE)
 
 
+class OnSqlite(System):
+    """The same in a file."""
+
+    store: ClassVar[StoreKind] = "sqlite"
+    unsettled: ClassVar[str]
+
+    def file(self, place: Place) -> Path:
+        """The file of this measurement."""
+        return place.directory / "bench.db"
+
+    def is_settled(self, place: Place) -> bool:
+        with contextlib.closing(sqlite3.connect(self.file(place))) as file:
+            return not file.execute(self.unsettled).fetchone()
+
+
 class OnRedis(System):
     """Settled when the keys that hold its jobs are gone: an empty list, hash or set is no key."""
 
-    store = "redis"
+    store: ClassVar[StoreKind] = "redis"
     keys: ClassVar[tuple[str, ...]]
 
     def is_settled(self, place: Place) -> bool:
@@ -136,7 +155,7 @@ class OnNode(System):
         return super().environment(place, setting) | node
 
     def program(self, place: Place) -> list[str]:
-        return [place.tool("node"), str(PROGRAMS / f"{self.name}.js")]
+        return [place.tool("node"), str(PROGRAMS / f"{self.module}.js")]
 
     def version(self, home: Path) -> str | None:
         try:

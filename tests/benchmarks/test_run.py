@@ -15,7 +15,7 @@ class Healthy(System):
 
     name = "healthy"
     title = "Healthy"
-    package = "healthy"
+    module = package = "healthy"
     store = "sqlite"
     default = best = prompt = Setting(name="default", about=10)
 

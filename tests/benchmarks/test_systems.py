@@ -13,7 +13,7 @@ from benchmarks.peers import work
 from benchmarks.peers.questions import FULL, QUESTIONS
 from benchmarks.peers.run import asks, plan, settings_for
 from benchmarks.peers.servers import Servers
-from benchmarks.peers.system import OnNode, OnPostgres, OnRedis, Place, Setting, System
+from benchmarks.peers.system import OnNode, OnPostgres, OnRedis, OnSqlite, Place, Setting, System
 from benchmarks.peers.systems import SYSTEMS
 
 PEERS = Path(work.__file__).parent
@@ -45,7 +45,7 @@ def test_a_system_declares_what_it_must(system: System) -> None:
         assert setting.name
         assert setting.about > 0
         assert system.workers(place(), setting)
-    if isinstance(system, OnPostgres):
+    if isinstance(system, OnPostgres | OnSqlite):
         assert system.unsettled.startswith("SELECT 1 FROM ")
     if isinstance(system, OnRedis):
         assert system.keys

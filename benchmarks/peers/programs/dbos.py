@@ -18,7 +18,6 @@ from benchmarks.peers.programs.frame import Payload, Producer, Program, dsn, set
 from benchmarks.peers.work import payload
 
 NAME, QUEUE, VERSION = "bench", "noop", "v1"
-CALLERS = 8
 
 
 def _configuration() -> Any:
@@ -52,7 +51,7 @@ class DbosProducer(Producer):
         self._from_many(({"due": due}, job) for due, job in jobs)
 
     def _from_many(self, jobs: Iterable[tuple[dict[str, float], Payload]]) -> None:
-        with ThreadPoolExecutor(CALLERS) as callers:
+        with ThreadPoolExecutor(int(setting("CALLERS", "8"))) as callers:
             list(callers.map(lambda made: self._enqueue(made[1], **made[0]), jobs))
 
     def _enqueue(self, job: Payload, due: float | None = None) -> None:

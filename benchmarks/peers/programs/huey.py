@@ -1,4 +1,4 @@
-"""Huey with Redis."""
+"""Huey with Redis, or with SQLite."""
 
 # The library is in an environment of its own.
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, misc, no-untyped-call"
@@ -9,12 +9,15 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from huey import RedisHuey
+from huey import RedisHuey, SqliteHuey
 
 from benchmarks.peers.marks import hit
-from benchmarks.peers.programs.frame import Payload, Producer, Program, redis_url
+from benchmarks.peers.programs.frame import Payload, Producer, Program, redis_url, setting
 
-huey = RedisHuey("bench", url=redis_url(), results=False)
+if file := setting("FILE", ""):
+    huey = SqliteHuey("bench", filename=file, results=False, fsync=setting("FSYNC", "") == "yes")
+else:
+    huey = RedisHuey("bench", url=redis_url(), results=False)
 
 
 @huey.task(name="noop")

@@ -8,7 +8,7 @@ from benchmarks.peers.system import OnNode, OnRedis, Setting
 class Bullmq(OnNode, OnRedis):
     """A second process made it slower on two cores."""
 
-    name = "bullmq"
+    name = module = "bullmq"
     title = "BullMQ"
     package = "bullmq"
     default = Setting(name="default", about=2_500)

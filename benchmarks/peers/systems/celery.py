@@ -11,7 +11,7 @@ ALONE = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 class Celery(OnRedis):
     """Due times are kept in the workers' memory."""
 
-    name = "celery"
+    name = module = "celery"
     title = "Celery"
     package = "celery"
     default = Setting(name="default: prefork", about=700)
@@ -25,9 +25,6 @@ class Celery(OnRedis):
     prompt = default
     cannot = NO_BULK
     keys = ("celery", "unacked")
-
-    def program(self, place: Place) -> list[str]:
-        return [place.python, "-m", "benchmarks.peers.programs", "celery"]
 
     def workers(self, place: Place, setting: Setting) -> list[list[str]]:
         command = [place.tool("celery"), "-A", "benchmarks.peers.programs.celery", "worker", "--loglevel", "warning"]

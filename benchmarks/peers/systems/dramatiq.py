@@ -8,7 +8,7 @@ from benchmarks.peers.system import NO_BULK, OnRedis, Place, Setting
 class Dramatiq(OnRedis):
     """Processes and threads; fewer threads and a larger prefetch are faster."""
 
-    name = "dramatiq"
+    name = module = "dramatiq"
     title = "Dramatiq"
     package = "dramatiq"
     default = Setting(name="default: 8 threads a core", about=4_000)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
-from benchmarks.peers.system import PROJECT_PYTHON, ROOT, OnPostgres, Place, Setting, System
+from benchmarks.peers.system import PROJECT_PYTHON, ROOT, OnPostgres, OnSqlite, Place, Setting, System
 
 APPLICATION = "benchmarks.peers.programs.duly:app"
 COMMAND = (PROJECT_PYTHON, "-m", "duly.cli.main")
@@ -18,7 +16,7 @@ UP = Setting(name="default: duly up", about=30_000)
 class _Duly(System):
     """Whatever the store."""
 
-    package = "duly"
+    module = package = "duly"
     default = UP
 
     def environment(self, place: Place, setting: Setting | None = None) -> dict[str, str]:
@@ -26,7 +24,7 @@ class _Duly(System):
         return super().environment(place, setting) | own | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
 
     def program(self, place: Place) -> list[str]:
-        return [PROJECT_PYTHON, "-m", "benchmarks.peers.programs", "duly"]
+        return [PROJECT_PYTHON, *super().program(place)[1:]]
 
     def workers(self, place: Place, setting: Setting) -> list[list[str]]:
         if setting is UP:
@@ -47,21 +45,13 @@ class Duly(_Duly, OnPostgres):
     unsettled = " UNION ALL ".join(f"SELECT 1 FROM duly.{table}" for table in UNFINISHED) + " LIMIT 1"
 
 
-class DulySqlite(_Duly):
+class DulySqlite(_Duly, OnSqlite):
     """On SQLite, all in one process: one file has one writer."""
 
     name = "duly-sqlite"
     title = "Duly on SQLite"
-    store = "sqlite"
     best = prompt = UP
+    unsettled = " UNION ALL ".join(f"SELECT 1 FROM {table}" for table in UNFINISHED)
 
     def environment(self, place: Place, setting: Setting | None = None) -> dict[str, str]:
-        return super().environment(place, setting) | {"DULY_STORE": f"sqlite:///{_file(place)}"}
-
-    def is_settled(self, place: Place) -> bool:
-        with contextlib.closing(sqlite3.connect(_file(place))) as file:
-            return not file.execute(" UNION ALL ".join(f"SELECT 1 FROM {table}" for table in UNFINISHED)).fetchone()
-
-
-def _file(place: Place) -> Path:
-    return place.directory / "bench.db"
+        return super().environment(place, setting) | {"DULY_STORE": f"sqlite:///{self.file(place)}"}

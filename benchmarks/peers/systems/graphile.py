@@ -13,7 +13,7 @@ BATCHED = {"CONCURRENT_JOBS": "100", "POOL": "20", "LOCAL_QUEUE": "1000", "BATCH
 class Graphile(OnNode, OnPostgres):
     """With `localQueue` and batched completion it is thirty times as fast as without."""
 
-    name = "graphile"
+    name = module = "graphile"
     title = "Graphile Worker"
     package = "graphile-worker"
     default = Setting(name="default", about=1_100)

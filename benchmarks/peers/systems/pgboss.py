@@ -8,7 +8,7 @@ from benchmarks.peers.system import OnNode, OnPostgres, Setting
 class Pgboss(OnNode, OnPostgres):
     """By default one job every two seconds."""
 
-    name = "pgboss"
+    name = module = "pgboss"
     title = "pg-boss"
     package = "pg-boss"
     default = Setting(name="default", about=1)

@@ -8,7 +8,7 @@ from benchmarks.peers.system import OnPostgres, Setting
 class Pgqueuer(OnPostgres):
     """Waits for NOTIFY; large batches make it fast."""
 
-    name = "pgqueuer"
+    name = module = "pgqueuer"
     title = "PgQueuer"
     package = "pgqueuer"
     default = Setting(name="default", about=3_500)

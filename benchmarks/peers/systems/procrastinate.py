@@ -8,7 +8,7 @@ from benchmarks.peers.system import OnPostgres, Setting
 class Procrastinate(OnPostgres):
     """Waits for NOTIFY, and polls for what becomes due."""
 
-    name = "procrastinate"
+    name = module = "procrastinate"
     title = "Procrastinate"
     package = "procrastinate"
     default = Setting(name="default", about=350)
