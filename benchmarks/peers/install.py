@@ -22,6 +22,7 @@ HOME = ROOT / ".bench"
 
 
 def main() -> None:
+    """Install; the status says whether all of it is there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--home", type=Path, default=HOME, help="where to make it (default: %(default)s)")
     sys.exit(0 if install(parser.parse_args().home.absolute()) else 1)

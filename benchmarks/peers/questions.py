@@ -90,14 +90,13 @@ def drain(running: Running, scale: Scale, *, pinned: bool = False, attempts: flo
         servers.postgres.execute("VACUUM ANALYZE", DATABASE)
     with servers.old_snapshot() if pinned else contextlib.nullcontext(), running.workers():
         # What starting up costs is not part of it.
-        running.wait(1, scale.limit)
+        if not running.wait(1, scale.limit):
+            raise Failed(f"nothing of {jobs} jobs ran: {running.last_words()}")
         before = running.used()
-        is_complete = running.wait(round(jobs * attempts), scale.limit)
+        is_complete = running.wait(int(jobs * attempts), scale.limit)
         settled = running.settle() if is_complete else None
         after = running.used()
     marks = running.marks.read()
-    if len(marks) < 2:
-        raise Failed(f"{len(marks)} of {jobs} jobs ran: {running.last_words()}")
     until_settled = None if settled is None else (len(marks) - 1) / (settled - marks[0].started)
     return {
         "per_second": rate(marks) if attempts == 1.0 else busy_rate(marks),

@@ -28,10 +28,12 @@ class Row:
 
     @property
     def title(self) -> str:
+        """The system's name as people write it."""
         return TITLES.get(self.system, self.system)
 
     @property
     def is_ours(self) -> bool:
+        """Whether it is Duly."""
         return self.system.startswith("duly")
 
 

@@ -89,12 +89,14 @@ class Servers:
 
     @property
     def postgres(self) -> Postgres:
+        """The one for all systems on PostgreSQL."""
         if self._postgres is None:
             self._postgres = self._stack.enter_context(Postgres(POSTGRES_SETTINGS))
         return self._postgres
 
     @property
     def redis(self) -> Redis:
+        """The one for all systems on Redis."""
         if self._redis is None:
             self._redis = self._stack.enter_context(Redis())
         return self._redis

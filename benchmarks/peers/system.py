@@ -52,6 +52,7 @@ class Place:
 
     @property
     def python(self) -> str:
+        """The interpreter of the peers' environment."""
         return str(self.home / "venv" / "bin" / "python")
 
     def tool(self, name: str) -> str:

@@ -53,6 +53,7 @@ class OtherWork:
 
     @property
     def holds(self) -> bool:
+        """Whether enough of it is left."""
         return self.share >= HALF
 
 
