@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -130,9 +131,15 @@ class Running:
             worker.stdin.flush()
         except BrokenPipeError:
             raise Failed(f"it ended: {self.last_words()}") from None
-        for line in worker.stdout:
-            if line.startswith("RESULT "):
-                return _object(line)
+        # Who never answers is ended, and so are its lines.
+        patience = threading.Timer(ASK, worker.kill)
+        patience.start()
+        try:
+            for line in worker.stdout:
+                if line.startswith("RESULT "):
+                    return _object(line)
+        finally:
+            patience.cancel()
         raise Failed(f"{command} failed: {self.last_words()}")
 
     def _check(self) -> None:

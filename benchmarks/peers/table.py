@@ -35,7 +35,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"Servers: {', '.join(settings)}; fsync and synchronous_commit on, the rest as it comes."
     yield f"Versions: {', '.join(f'{TITLES.get(name, name)} {version}' for name, version in report.versions.items() if version)}."
     if report.scale != FULL:
-        yield "**A short run: it shows that everything works, and measures nothing.**"
+        yield "**A short run: it shows that everything works; its figures are rough.**"
     turns = "one turn" if report.repeats == 1 else f"{report.repeats} turns"
     yield f"Medians (least–most) of {turns}, in which one system came after the other."
     yield "`Duly is` says how many times better Duly is than the row, turn by turn."

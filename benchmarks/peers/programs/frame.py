@@ -125,8 +125,8 @@ async def _for(seconds: float, size: int, call: Callable[[int], Awaitable[None]]
 
 
 def answer(result: dict[str, Any]) -> None:
-    """Tell whoever asked."""
-    print("RESULT", json.dumps(result), flush=True)
+    """Tell whoever asked, though a library may have turned standard output into its log."""
+    print("RESULT", json.dumps(result), file=sys.__stdout__, flush=True)
 
 
 @dataclass(frozen=True)
