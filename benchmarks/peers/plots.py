@@ -12,7 +12,7 @@ from benchmarks.peers.table import number
 from duly.verify.pages.quantities import MILLISECOND
 from duly.verify.pages.svg import Figure, Plot, Scale, decade_marks, number_marks
 
-_WIDTH, _LEFT, _RIGHT = 860.0, 430.0, 110.0
+_WIDTH, _LEFT, _RIGHT = 900.0, 420.0, 150.0
 _LINE, _TOP, _BOTTOM = 26.0, 14.0, 40.0
 _BAR = 12.0
 _LONGEST = 64

@@ -39,6 +39,11 @@ class Scale:
     lead: float = 5.0
     """How long before the first due time jobs are enqueued."""
 
+    @property
+    def is_short(self) -> bool:
+        """Whether it only shows that everything works."""
+        return self.drain_seconds < Scale.drain_seconds or self.most_jobs < Scale.most_jobs
+
     def jobs(self, about: int) -> int:
         """How many fill the time that a drain is to take."""
         return max(self.least_jobs, min(self.most_jobs, round(about * self.drain_seconds)))

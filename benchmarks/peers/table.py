@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.peers.figures import Spread
-from benchmarks.peers.questions import FULL, QUESTIONS, Question
+from benchmarks.peers.questions import QUESTIONS, Question
 from benchmarks.peers.rows import TITLES, Row, rows_of
 from benchmarks.peers.run import Report
 from benchmarks.peers.targets import other_work, targets
@@ -34,7 +34,7 @@ def _lines(report: Report) -> Iterator[str]:
     settings = [f"{name} {value!r}" for found in report.servers.values() for name, value in found.items()]
     yield f"Servers: {', '.join(settings)}; fsync and synchronous_commit on, the rest as it comes."
     yield f"Versions: {', '.join(f'{TITLES.get(name, name)} {version}' for name, version in report.versions.items() if version)}."
-    if report.scale != FULL:
+    if report.scale.is_short:
         yield "**A short run: it shows that everything works; its figures are rough.**"
     turns = "one turn" if report.repeats == 1 else f"{report.repeats} turns"
     yield f"Medians (least–most) of {turns}, in which one system came after the other."

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.peers import work
-from benchmarks.peers.questions import FULL, QUESTIONS
+from benchmarks.peers.questions import FULL, QUESTIONS, SHORT
 from benchmarks.peers.run import asks, plan, settings_for
 from benchmarks.peers.servers import Servers
 from benchmarks.peers.system import OnNode, OnPostgres, OnRedis, OnSqlite, Place, Setting, System
@@ -105,6 +105,8 @@ def test_a_drain_has_as_many_jobs_as_fill_its_time() -> None:
     assert FULL.jobs(1_400) == 7_000
     assert FULL.jobs(1) == 20
     assert FULL.jobs(100_000) == 200_000
+    assert SHORT.is_short
+    assert not FULL.is_short
 
 
 @pytest.mark.parametrize("kind", work.KINDS)
