@@ -1,0 +1,1 @@
+"""The benchmarks' own code: statistics, tables, plots, and what they start."""
