@@ -8,7 +8,7 @@ CHECKED := $(wildcard src tests benchmarks examples scripts)
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up dev test quick lint format chaos verify simulate soak fuzz mutants bench constraints clean
+.PHONY: help up dev test quick lint format chaos verify simulate soak fuzz mutants bench bench-peers constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -65,6 +65,11 @@ mutants: $(VENV)/.installed-dev ## Put known bugs into a copy, one by one: the t
 bench: $(VENV)/.installed-dev ## Measure on this machine (see benchmarks/)
 	@scripts/install-test-services
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-peers: $(VENV)/.installed-dev ## Measure the peers beside Duly, in earnest (ARGS="--short" to try it)
+	@scripts/install-test-services
+	@$(BIN)/python -m benchmarks.peers.install || true
+	@$(BIN)/python -m benchmarks.peers $(ARGS)
 
 constraints: ## Resolve pyproject.toml anew and rewrite constraints.txt
 	@scripts/make-venv .venv-constraints
