@@ -155,3 +155,15 @@ class TestCancel:
         await world.store.losses.reconcile(world.now)
 
         assert [row["id"] for row in await raw(world.engine, "SELECT id FROM cancels")] == [running]
+
+    async def test_a_wish_half_done_is_carried_out_though_others_of_its_lease_still_run(self, world: World) -> None:
+        ids = await world.enqueue(await world.job(), 2)
+        worker = await world.worker(ttl=10 * MINUTE)
+        claimed = await world.claimed(worker)
+        await world.finish(worker, claimed, Outcome.FAILED, only=ids[:1])
+        await world.wish(ids[0])
+        await world.wish(ids[1])
+
+        await world.store.losses.unstick(world.now + MINUTE, 10)
+
+        assert [await world.state(run_id) for run_id in ids] == [State.CANCELLED, State.RUNNING]

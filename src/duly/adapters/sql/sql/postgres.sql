@@ -566,9 +566,10 @@ EXCEPTION WHEN lock_not_available OR insufficient_privilege THEN
 END $$;
 
 -- name: waiting_cancels
--- Asked to stop, and nobody runs it: whoever asked did not come to the end.
+-- Asked to stop, and nobody runs it: whoever asked did not come to the end. A lease names what has ended in it for as long as others run.
 SELECT c.id FROM cancels c
-WHERE c.asked_at <= :before::bigint AND NOT EXISTS (SELECT FROM leases l WHERE c.id = ANY (l.ids))
+WHERE c.asked_at <= :before::bigint
+  AND NOT EXISTS (SELECT FROM leases l WHERE c.id = ANY (l.ids) AND NOT EXISTS (SELECT FROM attempts a WHERE a.id = c.id AND a.lease_id = l.lease_id))
 LIMIT :quota::int;
 
 -- ---------------------------------------------------------------- cancel
