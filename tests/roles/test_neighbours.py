@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import pytest
 
 from duly.domain.access import Actor, Role
 from duly.domain.instants import SECOND
@@ -125,6 +126,36 @@ async def test_what_waits_begins_in_parts_while_others_are_about(world: World) -
 
     assert [part.did["claimed"] for part in parts] == [5, 5, 5, 1], "and two are kept open"
     gate.set()
+    await run_until_idle(worker, world.clock)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 4, 9])
+async def test_who_has_few_slots_uses_them_all_and_takes_no_more(world: World, slots: int) -> None:
+    gates: list[asyncio.Event] = []
+
+    async def waits(attempt: Attempt) -> None:
+        gates.append(asyncio.Event())
+        await gates[-1].wait()
+
+    world.handle("work", waits)
+    for name in ("a", "b"):
+        await world.enqueue(await job_of(world, name), 40)
+    worker = await world.worker(slots=slots)
+
+    for nth in range(20):
+        for _ in range(slots + 2):
+            await step(world, worker)
+        assert len(gates) == slots + nth, "one more for each that ended"
+        world.clock.turn(0.05)
+        gates[nth].set()
+        await asyncio.sleep(0)
+
+    held = await world.store.ready.held_by(worker.heartbeat.worker)
+    assert sum(len(lease.ids) for lease in held) <= slots + 1, "what has ended is not reported yet"
+    world.handle("work", echo)
+    for gate in gates:
+        gate.set()
+    worker.draining = True
     await run_until_idle(worker, world.clock)
 
 

@@ -61,7 +61,7 @@ class Runners:
         self.buffered_at: Micros = 0
         self.running: dict[ExecutionId, Running] = {}
         self.done: list[Finished] = []
-        self.longest_run = 0
+        self.longest_run = 0  # of short handlers, by one runner
         self.left_behind = 0
         self.breath = Breath(slots, wake)
 
@@ -114,7 +114,7 @@ class Runners:
         """Empty the buffer. Handlers share this task's context: one that sets a context variable should reset it, as in a thread pool."""
         me = asyncio.current_task()
         assert me is not None
-        turn_began = self._clock.boottime()
+        began = turn_began = self._clock.boottime()
         buffer, running, heartbeat = self.buffer, self.running, self._heartbeat
         count = 0
         while buffer:
@@ -146,7 +146,7 @@ class Runners:
                 # Others (cancels, logs, the API beside us) get their turn.
                 await asyncio.sleep(0)
                 turn_began = self._clock.boottime()
-        self.longest_run = max(self.longest_run, count)
+        self.longest_run = max(self.longest_run, count if self._clock.boottime() - began < count * TURN else 0)
         self.breath.after(len(self.done), is_busy=self.is_busy)
 
     def _may_begin(self, attempt: Attempt, plan: Plan) -> bool:

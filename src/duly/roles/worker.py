@@ -47,7 +47,7 @@ LONG_AGO: Micros = -(1 << 60)
 LOOKS_PER_WORTH = 4
 # Who had work within this time may have some again at any moment, and must not wait behind a large batch of somebody else's.
 NEIGHBOUR_FOR: Micros = 10 * SECOND
-# And must find a slot: one in so many is kept for who has less than its share of them.
+# And must find a slot: one in so many is kept for who has less than its share of them; of fewer, none.
 KEPT_OPEN = 10
 # A version that this release cannot read belongs to a newer worker: back to the queue, for a while.
 UNREADABLE_WAIT: Micros = 10 * SECOND
@@ -196,7 +196,8 @@ class Worker:
     @property
     def _at_once(self) -> int:
         """How many handlers that wait begin together: what begins together ends together, and others would wait for all of it."""
-        return self.settings.slots if len(self._seen) < 2 else max(self.settings.slots // 4, 1)
+        slots = self.settings.slots
+        return slots if len(self._seen) < 2 else min(slots, max(slots // 4, 2))
 
     def _give_back_what_waits_too_long(self) -> None:
         runners = self._runners
@@ -274,7 +275,7 @@ class Worker:
         slots = self.settings.slots
         weights = {tenant: weight for tenant, (_, weight) in self._seen.items()}
         running = Counter(call.plan.version.tenant for call in self._runners.running.values())
-        return kept_open(room, slots, -(-slots // KEPT_OPEN), running, weights)
+        return kept_open(room, slots, slots // KEPT_OPEN, running, weights)
 
     def _with_a_place(self) -> list[Work]:
         """The work that could begin: no more for handlers with places of their own than there are places."""
