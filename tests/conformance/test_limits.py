@@ -15,6 +15,7 @@ from duly.domain.job import Job, Priority
 from duly.domain.lifecycle import Outcome, State
 from duly.domain.limits import Concurrency, Limits, Rate, Unique
 from duly.domain.overlap import OverlapPolicy
+from duly.domain.retry import RetryPolicy
 from duly.usecases.executions import Wanted, headers
 from tests.conformance.ledger import assert_ledger_is_sound, raw
 from tests.conformance.test_races import Opener, count, worlds
@@ -290,6 +291,26 @@ class TestHowManyInATime:
             await world.promote()
 
         assert await world.states(runs) == [R, P]
+
+    async def test_a_long_run_that_has_to_run_again_finds_its_gate(self, world: World) -> None:
+        await world.own_shards()
+        job = await world.job(limits=TWO_A_MINUTE, retry=RetryPolicy(jitter=0.0))
+        [run_id, *others] = await world.enqueue(job, 3)
+        worker = await world.worker(ttl=HOUR)
+        claimed = await world.claimed(worker, 1)
+        # Somebody waits at the gate, so it is noted when the long one began.
+        assert await world.run() == others[:1]
+        for _ in range(3):
+            world.turn(MINUTE)
+            await world.promote()
+            await world.run()
+            await world.store.losses.reconcile(world.now)
+        await world.finish(worker, claimed, Outcome.FAILED)
+        world.turn(10 * MINUTE)
+        await world.promote()
+        await world.store.losses.unstick(world.now, 10)
+
+        assert await world.run() == [run_id]
 
     async def test_the_instant_comes_up(self, world: World) -> None:
         await world.own_shards()
