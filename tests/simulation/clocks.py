@@ -57,5 +57,6 @@ class NodeClock:
             self.farthest = max(self.farthest, abs(self.now() - self._store.now()))
 
     def drift(self, rate: float) -> None:
-        """From now on it runs at this rate."""
+        """From now on it runs at this rate. It may be farther off now than it will be when it is next set."""
+        self.measure()
         self._base, self._since, self._rate = self.boottime(), self._loop.now, rate
