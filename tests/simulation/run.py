@@ -148,11 +148,13 @@ class World:
         return self.store.connection.execute("SELECT 1 FROM ready LIMIT 1").fetchone() is None
 
     def _is_done(self) -> bool:
-        """Whether nothing is due that has not ended."""
+        """Whether nothing is due that has not ended. Behind a retry that waits, because a clock was set back, nothing is."""
         now = self.clock.now()
         left = self.store.connection.execute(
             """SELECT 1 FROM ready UNION ALL SELECT 1 FROM leased
-               UNION ALL SELECT 1 FROM blocked b JOIN executions e ON e.id = b.id WHERE e.due_at <= :now
+               UNION ALL SELECT 1 FROM blocked b JOIN executions e ON e.id = b.id
+                         WHERE e.due_at <= :now AND NOT EXISTS (
+                             SELECT 1 FROM places p JOIN timers t ON t.id = p.id WHERE p.job_id = e.job_id AND t.due_at > :now)
                UNION ALL SELECT 1 FROM timers WHERE due_at <= :now
                UNION ALL SELECT 1 FROM schedules WHERE next_fire_at <= :now AND NOT paused LIMIT 1""",
             {"now": now},

@@ -67,11 +67,18 @@ class Told:
         self.holds = False
         return self
 
-    def grant(self, when: float, *, fence: int | None = None, worker: int = 1) -> Told:
+    def grant(self, when: float, *, fence: int | None = None, worker: int = 1, asked: float | None = None) -> Told:
         self.story.fence += 1
         self.fence = self.story.fence if fence is None else fence
         self.worker = worker
-        self._event("lease.granted", when, attempt=self.attempt, fence=self.fence, worker=worker, data={"granted": at(when)})
+        self._event(
+            "lease.granted",
+            when,
+            attempt=self.attempt,
+            fence=self.fence,
+            worker=worker,
+            data={"granted": at(when if asked is None else asked)},
+        )
         self.state = "RUNNING"
         return self
 

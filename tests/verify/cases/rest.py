@@ -33,6 +33,12 @@ def a_draining_worker_takes_more(story: Story, bad: bool) -> None:
 
 
 @breaks("I20")
+def a_claim_that_was_under_way_when_the_drain_began_is_none_after_it(story: Story, bad: bool) -> None:
+    job = drained(story)
+    asked(story, job, 20).ready(20).runs(25, 26, asked=21 + (MICRO if bad else 0))
+
+
+@breaks("I20")
 def a_drained_worker_is_not_the_next_one_by_a_clock_that_was_set_back(story: Story, bad: bool) -> None:
     story.fault("clock step", 21, 60, "store", by=-SECOND // 2)
     story.event("worker.registered", 1, worker=2, data={"expires": at(16), "name": "node-1-v"})

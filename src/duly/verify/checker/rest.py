@@ -52,7 +52,9 @@ def _drains(index: Index, windows: Windows, book: Book) -> None:
                 continue
             book.look("I20")
             for grant in worker.grants:
-                if grant.at > fault.since + windows.forgiveness:
+                # When it asked: a claim that was under way may arrive long after.
+                asked_at = int(grant.data.get("granted") or grant.at)
+                if min(asked_at - windows.skew, grant.at) > fault.since + windows.forgiveness:
                     says = f"{grant.run} was granted to worker {worker.id} {span(grant.at - fault.since)} after it began to drain"
                     book.broken("I20", says, at=grant.at, run=grant.run, seqs=(grant.seq,))
             if grace is not None:
