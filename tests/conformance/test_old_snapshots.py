@@ -121,9 +121,9 @@ async def test_what_moves_with_its_queue_does_not_become_ready_again(world: Worl
     assert (await raw(world.engine, "SELECT count(*) AS n FROM verify_events WHERE kind = 'run.ready'"))[0]["n"] == 3
 
 
-async def test_a_long_queue_stays_where_it_is(world: World) -> None:
+async def test_a_queue_that_is_long_beside_what_is_dead_stays_where_it_is(world: World) -> None:
     job = await world.job()
-    waiting = await world.enqueue(job, 1001)
+    waiting = await world.enqueue(job, CLAIMED // 4 + 100)
     async with open_transaction(world, "SELECT count(*) FROM tenants"):
         await churn(world, job)
         before = await raw(world.engine, "SELECT pg_relation_filenode('ready') AS file")
@@ -132,7 +132,36 @@ async def test_a_long_queue_stays_where_it_is(world: World) -> None:
         await world.engine.fetch("renew_queue", {})
 
         assert await raw(world.engine, "SELECT pg_relation_filenode('ready') AS file") == before
-    assert len((await world.claimed(await world.worker(), 2000, of=[job])).ids) == len(waiting)
+    assert len((await world.claimed(await world.worker(), CLAIMED, of=[job])).ids) == len(waiting)
+
+
+async def test_a_queue_that_became_long_because_its_claims_became_slow_moves(world: World) -> None:
+    job = await world.job()
+    waiting = await world.enqueue(job, 3_000)
+    async with open_transaction(world, "SELECT count(*) FROM tenants"):
+        await churn(world, job)
+        before = await raw(world.engine, "SELECT pg_relation_filenode('ready') AS file")
+
+        await sweep(world)
+
+        assert await raw(world.engine, "SELECT pg_relation_filenode('ready') AS file") != before
+    assert len((await world.claimed(await world.worker(), CLAIMED, of=[job])).ids) == len(waiting)
+
+
+async def test_the_more_is_dead_the_longer_the_lock_is_waited_for(world: World) -> None:
+    job = await world.job()
+    await world.enqueue(job, 5)
+    async with open_transaction(world, "SELECT count(*) FROM tenants"):
+        await churn(world, job, 40_000)
+        before = await raw(world.engine, "SELECT pg_relation_filenode('ready') AS file")
+        async with world.engine._pools[Lane.GENERAL].connection() as claim:
+            # A claim that takes 150 ms, as they do past that many.
+            await claim.execute("BEGIN; LOCK TABLE ready IN ROW EXCLUSIVE MODE")
+            renewed = asyncio.create_task(sweep(world))
+            await claim.execute("SELECT pg_sleep(0.15); COMMIT")
+            await renewed
+
+        assert await raw(world.engine, "SELECT pg_relation_filenode('ready') AS file") != before
 
 
 async def test_nobody_waits_for_long_behind_a_reader_of_the_queue(world: World) -> None:

@@ -26,9 +26,9 @@ LOOKS = 20
 # Whoever asked for a cancel carries it out at once; after this long somebody else does.
 PATIENCE: Micros = 5 * SECOND
 GATES_AT_ONCE = 1000
-# Dead rows that a claim may have to walk past, and how long a queue is moved to new pages. Where nothing hinders them, pages prune
-# themselves down to less.
-CROWDED = {"dead": 5_000, "live": 1000}
+# Dead rows that a claim may have to walk past before the queue is moved to new pages. Where nothing hinders them, pages prune themselves
+# down to less.
+CROWDED = {"dead": 5_000}
 
 
 class PostgresLosses:

@@ -538,26 +538,31 @@ SELECT DISTINCT w.waits_for AS job_id FROM waits w WHERE NOT EXISTS (SELECT FROM
 SELECT n_dead_tup AS dead FROM pg_stat_all_tables WHERE relid = :relation::text::regclass;
 
 -- name: dead_in_queue
--- Whether the queue is short and what was claimed from it piles up: vacuum is behind, or an old snapshot keeps it from its work.
-SELECT n_dead_tup >= :dead::bigint AND n_live_tup <= :live::bigint AS crowded FROM pg_stat_all_tables WHERE relid = 'ready'::regclass;
+-- Whether what was claimed from the queue piles up, and is far more than what waits in it: vacuum is behind, or an old snapshot keeps it
+-- from its work.
+SELECT n_dead_tup >= :dead::bigint AND n_live_tup <= greatest(1000, n_dead_tup / 4) AS crowded
+FROM pg_stat_all_tables WHERE relid = 'ready'::regclass;
 
 -- name: renew_queue
--- A short queue on new pages. A claim walks along the key, past every row that was claimed since the oldest snapshot of the whole
+-- The queue on new pages. A claim walks along the key, past every row that was claimed since the oldest snapshot of the whole
 -- server: after half an hour of somebody's open transaction that is all of its time. One text on the server, so that nobody who
--- stops in the middle holds the lock; a lock that is not free at once is left for the next time, because whoever waits for it
--- makes every claim behind it wait as well. A snapshot from before the lock sees an empty queue afterwards: for the length of one
--- read, what waits in it seems to run.
+-- stops in the middle holds the lock. Whoever waits for the lock makes every claim behind it wait as well: at first it is left for the next
+-- time when it is not free at once; the more there is to walk past, the longer it is waited for. Claims that have become slow hold it
+-- nearly always, and would become slower for ever. A snapshot from before the lock sees an empty queue afterwards: for the length of
+-- one read, what waits in it seems to run.
 DO $$
 DECLARE
+    dead bigint := (SELECT n_dead_tup FROM pg_stat_all_tables WHERE relid = 'ready'::regclass);
+    most bigint := greatest(1000, least(dead / 4, 50000));        -- what is copied under the lock
     waiting ready[];
 BEGIN
     IF NOT pg_try_advisory_xact_lock(3861) THEN
         RETURN;                                                   -- another sweeper is at it
     END IF;
-    PERFORM set_config('lock_timeout', '20ms', true);
+    PERFORM set_config('lock_timeout', CASE WHEN dead < 10000 THEN '20ms' WHEN dead < 30000 THEN '100ms' ELSE '500ms' END, true);
     LOCK TABLE ready IN ACCESS EXCLUSIVE MODE;
-    SELECT array_agg(r) INTO waiting FROM (SELECT r FROM ready r LIMIT 1001) x;
-    IF coalesce(cardinality(waiting), 0) <= 1000 THEN
+    SELECT array_agg(r) INTO waiting FROM (SELECT r FROM ready r LIMIT most + 1) x;
+    IF coalesce(cardinality(waiting), 0) <= most THEN
         TRUNCATE ready;
         INSERT INTO ready SELECT * FROM unnest(waiting);
     END IF;
