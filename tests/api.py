@@ -43,7 +43,7 @@ def services_on(
         jobs=jobs,
         executions=executions,
         fleet=Fleet(store.insights, store.search, clock),
-        why=Why(store.facts, store.insights, store.ready, clock, keep),
+        why=Why(store.facts, store.insights, store.ready, store.tenants, clock, keep),
         dead_letters=DeadLetters(store.letters, executions, clock, transport),
         bulk=Bulk(store.letters, jobs, executions, store.cancels, clock, entropy, transport),
         backfills=Backfills(jobs, executions, store.letters, clock, entropy),

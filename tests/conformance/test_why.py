@@ -247,6 +247,23 @@ async def test_a_full_worker_and_the_position_in_the_queue(ask: Asking, world: W
     assert (queued["facts"]["position"], queued["facts"]["running"], queued["facts"]["slots"]) == (3, 1, 1)
 
 
+async def test_slots_that_are_kept_for_other_tenants(ask: Asking, world: World) -> None:
+    job = await world.job()
+    *_, run_id = await world.enqueue(job, 20)
+    worker = await world.worker("w1", handlers=["noop"], slots=20, ttl=HOUR)
+    await world.claimed(worker, 18)
+    await world.cancel((await world.claimed(worker, 1)).ids[0])
+    world.turn(MINUTE)
+    alone = await ask.run(run_id)
+    await world.add_tenant(2)
+
+    beside = await ask.run(run_id)
+
+    assert codes(alone) == ["STARTS_SOON"]
+    assert codes(beside) == ["SLOTS_KEPT_OPEN", "QUEUED"]
+    assert beside["summary"] == "The tenant has its share of the slots; the last 1 of 20 are kept for tenants that have less."
+
+
 async def test_the_estimate_follows_the_recent_rate(ask: Asking, world: World) -> None:
     job = await world.job()
     await world.enqueue(job, 10)

@@ -101,7 +101,7 @@ class Service:
             jobs=node.jobs,
             executions=node.executions,
             fleet=node.fleet,
-            why=Why(node.store.facts, node.store.insights, node.store.ready, node.clock, node.settings.retention),
+            why=Why(node.store.facts, node.store.insights, node.store.ready, node.store.tenants, node.clock, node.settings.retention),
             dead_letters=DeadLetters(node.store.letters, node.executions, node.clock, node.transport),
             bulk=Bulk(node.store.letters, node.jobs, node.executions, node.store.cancels, node.clock, system_entropy, node.transport),
             backfills=Backfills(node.jobs, node.executions, node.store.letters, node.clock, system_entropy),

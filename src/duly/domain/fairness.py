@@ -75,6 +75,11 @@ def share_out(
     return [ask for tenant in sorted(given) for ask in _by_head(by_tenant[tenant], given[tenant], counted_to)]
 
 
+def slots_kept(slots: int) -> int:
+    """How many of a worker's slots are for who has less than its share of them: one in ten, and of fewer none."""
+    return slots // 10
+
+
 def kept_open(room: int, slots: int, kept: int, running: Mapping[int, int], weights: Mapping[int, int]) -> dict[int, int]:
     """How much of `room` each tenant may take so that nobody who comes finds every slot taken for as long as somebody's handlers run.
 

@@ -21,7 +21,7 @@ from uuid import UUID
 
 from duly.domain.errors import Unavailable
 from duly.domain.execution import Claimed, Finished, LeaseId, WorkerId
-from duly.domain.fairness import Ask, Work, kept_open, share_out, within_rooms
+from duly.domain.fairness import Ask, Work, kept_open, share_out, slots_kept, within_rooms
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.lifecycle import Outcome, State
@@ -47,8 +47,6 @@ LONG_AGO: Micros = -(1 << 60)
 LOOKS_PER_WORTH = 4
 # Who had work within this time may have some again at any moment, and must not wait behind a large batch of somebody else's.
 NEIGHBOUR_FOR: Micros = 10 * SECOND
-# And must find a slot: one in so many is kept for who has less than its share of them; of fewer, none.
-KEPT_OPEN = 10
 # A version that this release cannot read belongs to a newer worker: back to the queue, for a while.
 UNREADABLE_WAIT: Micros = 10 * SECOND
 
@@ -275,7 +273,7 @@ class Worker:
         slots = self.settings.slots
         weights = {tenant: weight for tenant, (_, weight) in self._seen.items()}
         running = Counter(call.plan.version.tenant for call in self._runners.running.values())
-        return kept_open(room, slots, slots // KEPT_OPEN, running, weights)
+        return kept_open(room, slots, slots_kept(slots), running, weights)
 
     def _with_a_place(self) -> list[Work]:
         """The work that could begin: no more for handlers with places of their own than there are places."""

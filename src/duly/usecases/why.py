@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from duly.domain.access import Actor
+from duly.domain.access import DEFAULT_TENANT_NUMBER, Actor
 from duly.domain.errors import NotFound
 from duly.domain.ids import ExecutionId, JobId, execution_text, fire_id, job_text
 from duly.domain.instants import Instant, Micros
@@ -14,6 +14,7 @@ from duly.domain.why.errors import error_of
 from duly.domain.why.facts import ExecutionFacts, JobFacts
 from duly.ports.clock import Clock
 from duly.ports.store import ExecutionFilter, Insights, ReadyQueue
+from duly.ports.tenants import Tenants
 from duly.ports.wall import behind_wall
 from duly.ports.why import Facts
 
@@ -26,10 +27,11 @@ LATEST = 20
 class Why:
     """The use cases of whoever asks why. `keep` is how long history is kept."""
 
-    def __init__(self, facts: Facts, insights: Insights, ready: ReadyQueue, clock: Clock, keep: Micros) -> None:
+    def __init__(self, facts: Facts, insights: Insights, ready: ReadyQueue, tenants: Tenants, clock: Clock, keep: Micros) -> None:
         self._facts = facts
         self._insights = insights
         self._ready = ready
+        self._tenants = tenants
         self._clock = clock
         self._keep = keep
 
@@ -74,7 +76,8 @@ class Why:
         if facts.queue is not None:
             with behind_wall(None):  # its share depends on who else has work; of them it is told no more than that
                 work = await self._ready.work([facts.version.route], HAS_WORK)
-            facts = replace(facts, queue=replace(facts.queue, work=tuple(work)))
+                is_shared = (await self._tenants.bounded()).newest > DEFAULT_TENANT_NUMBER
+            facts = replace(facts, queue=replace(facts.queue, work=tuple(work), is_shared=is_shared))
         return why_execution(replace(facts, people=await self._facts.names(_keys_of(facts))))
 
     async def _name(self, job: JobFacts) -> str | None:

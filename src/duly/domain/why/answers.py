@@ -28,6 +28,7 @@ class WhyCode(StrEnum):
     QUEUED = "QUEUED"
     STARTS_SOON = "STARTS_SOON"
     WORKERS_FULL = "WORKERS_FULL"
+    SLOTS_KEPT_OPEN = "SLOTS_KEPT_OPEN"
     WORKERS_DRAINING = "WORKERS_DRAINING"
     NO_WORKER = "NO_WORKER"
     NO_WORKER_IN_POOL = "NO_WORKER_IN_POOL"
@@ -82,6 +83,7 @@ MEANINGS: dict[WhyCode, str] = {
     WhyCode.QUEUED: "Others are ahead of it in the queue of its route.",
     WhyCode.STARTS_SOON: "It is first in its queue and a worker is free: it starts in a moment.",
     WhyCode.WORKERS_FULL: "Every worker that could run it has all its slots in use.",
+    WhyCode.SLOTS_KEPT_OPEN: "The slots that are free are kept for tenants that have less than their share of them.",
     WhyCode.WORKERS_DRAINING: "Every worker that could run it is stopping and takes no more.",
     WhyCode.NO_WORKER: "No worker is alive.",
     WhyCode.NO_WORKER_IN_POOL: "No live worker is in the pool that the job names.",

@@ -67,6 +67,8 @@ class QueueFacts:
     ended: int
     ended_within: Micros
     work: tuple[Work, ...] = ()
+    # Whether there are other tenants than the first.
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

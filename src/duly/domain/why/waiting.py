@@ -5,9 +5,9 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from duly.domain.execution import Attempt
-from duly.domain.fairness import share_out
+from duly.domain.fairness import share_out, slots_kept
 from duly.domain.ids import execution_text
-from duly.domain.instants import SECOND, Instant, to_rfc3339
+from duly.domain.instants import SECOND, Instant, Micros, to_rfc3339
 from duly.domain.job import HTTP_HANDLER, SHELL_HANDLER
 from duly.domain.lifecycle import Outcome
 from duly.domain.serving import Misfit, Needs, misfits, missing_labels
@@ -20,6 +20,8 @@ DISPATCH_PATIENCE = 2 * SECOND
 # A rate from fewer ends than these is a guess.
 FEWEST_FOR_A_RATE = 5
 _SHARED = 1000
+# Longer than a free worker needs to take what is ready.
+A_MOMENT: Micros = 5 * SECOND
 
 
 # ---------------------------------------------------------------- for a time
@@ -291,6 +293,16 @@ def _others_first(facts: ExecutionFacts, serving: list[WorkerFacts]) -> list[Rea
                 f"Every worker that could run it is full: {names}.",
                 {"workers": [{"name": worker.name, "running": worker.running, "slots": worker.slots} for worker in busy[:20]]},
                 hint="It starts as soon as a slot is free; more workers or more slots make that sooner.",
+            )
+        )
+    elif queue.is_shared and free <= sum(slots_kept(worker.slots) for worker in taking) and facts.now - since > A_MOMENT:
+        # Who may take them does so in a moment; so this tenant may not.
+        reasons.append(
+            Reason(
+                WhyCode.SLOTS_KEPT_OPEN,
+                f"The tenant has its share of the slots; the last {free:,} of {slots:,} are kept for tenants that have less.",
+                {"free": free, "slots": slots},
+                hint="It starts as soon as one more is free; more workers or more slots make that sooner.",
             )
         )
     if queue.ahead or reasons:
