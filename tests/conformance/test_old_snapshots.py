@@ -17,6 +17,7 @@ from duly.adapters.sql.engine_postgres import SCHEMA, PostgresEngine
 from duly.adapters.sql.engine_sqlite import LARGEST_LOG, SqliteEngine
 from duly.adapters.sql.migrate import upgrade
 from duly.adapters.sql.postgres.look_back import BACK, EVER, LookBack
+from duly.adapters.sql.postgres.sweep import CROWDED
 from duly.domain.instants import HOUR
 from duly.domain.job import Job
 from duly.domain.lifecycle import State
@@ -146,6 +147,19 @@ async def test_a_queue_that_became_long_because_its_claims_became_slow_moves(wor
 
         assert await raw(world.engine, "SELECT pg_relation_filenode('ready') AS file") != before
     assert len((await world.claimed(await world.worker(), CLAIMED, of=[job])).ids) == len(waiting)
+
+
+async def test_nobody_takes_the_lock_for_a_queue_that_is_too_long_to_move(world: World) -> None:
+    job = await world.job()
+    async with open_transaction(world, "SELECT count(*) FROM tenants"):
+        async with world.engine._pools[Lane.GENERAL].connection() as connection:
+            row = f"{job.version.route}, 1, {START} + n, md5('waits' || n)::uuid, 1, 0"
+            await connection.execute(f"INSERT INTO ready SELECT {row} FROM generate_series(1, 51000) n")
+        await churn(world, job, 220_000)
+
+        [found] = await world.engine.fetch("dead_in_queue", CROWDED)
+
+    assert not found["crowded"]
 
 
 async def test_the_more_is_dead_the_longer_the_lock_is_waited_for(world: World) -> None:

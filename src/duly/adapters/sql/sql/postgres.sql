@@ -539,8 +539,8 @@ SELECT n_dead_tup AS dead FROM pg_stat_all_tables WHERE relid = :relation::text:
 
 -- name: dead_in_queue
 -- Whether what was claimed from the queue piles up, and is far more than what waits in it: vacuum is behind, or an old snapshot keeps it
--- from its work.
-SELECT n_dead_tup >= :dead::bigint AND n_live_tup <= greatest(1000, n_dead_tup / 4) AS crowded
+-- from its work. A queue that is too long for `renew_queue` is not: it would take the lock and move nothing.
+SELECT n_dead_tup >= :dead::bigint AND n_live_tup <= greatest(1000, least(n_dead_tup / 4, 50000)) AS crowded
 FROM pg_stat_all_tables WHERE relid = 'ready'::regclass;
 
 -- name: renew_queue
