@@ -33,7 +33,7 @@ ACTOR = Actor(DEFAULT_TENANT_NUMBER, DEFAULT_TENANT, Role.ADMIN, "benchmark")
 STORES = ("sqlite", "postgres")
 KEY = "duly_benchmark_key"
 # What anybody sets who gives a machine to PostgreSQL. Durability is as it comes: fsync and synchronous_commit are on.
-POSTGRES_SETTINGS = {"shared_buffers": "2GB", "max_wal_size": "8GB", "min_wal_size": "2GB"}
+POSTGRES_SETTINGS = {"shared_buffers": "2GB", "max_wal_size": "8GB", "min_wal_size": "2GB", "autovacuum_naptime": "1min"}
 LOG_FILES = 64
 
 
@@ -61,16 +61,18 @@ def scratch(kind: str) -> Iterator[Scratch]:
         if kind == "sqlite":
             url = f"sqlite:///{directory / 'bench.db'}"
         else:
-            server = stack.enter_context(Postgres(POSTGRES_SETTINGS))
+            server = stack.enter_context(ripe_postgres())
             url = server.create_database("bench")
-            _ripen(server)
         yield Scratch(kind, url, directory)
 
 
-def _ripen(server: Postgres) -> None:
+@contextlib.contextmanager
+def ripe_postgres() -> Iterator[Postgres]:
     """A server that has run for a while reuses the files of its log; a new one stops for tens of milliseconds to write each first."""
-    server.execute(f"SELECT pg_logical_emit_message(false, 'ripen', ''), pg_switch_wal() FROM generate_series(1, {LOG_FILES})")
-    server.execute("CHECKPOINT")
+    with Postgres(POSTGRES_SETTINGS) as server:
+        server.execute(f"SELECT pg_logical_emit_message(false, 'ripen', ''), pg_switch_wal() FROM generate_series(1, {LOG_FILES})")
+        server.execute("CHECKPOINT")
+        yield server
 
 
 @contextlib.asynccontextmanager

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from benchmarks.harness import POSTGRES_SETTINGS
 from benchmarks.peers.questions import Figures, Question, Scale
 from benchmarks.peers.running import on_fresh_store
-from benchmarks.peers.servers import POSTGRES_SETTINGS, REDIS_SETTINGS, Servers
+from benchmarks.peers.servers import REDIS_SETTINGS, Servers
 from benchmarks.peers.system import Setting, System
 from duly.verify.postgres import PostgresMissing, find_binaries
 

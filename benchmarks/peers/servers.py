@@ -10,13 +10,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.harness import ripe_postgres
 from duly.verify.postgres import free_port
 from tests.services.postgres import Postgres
 
 DATABASE = "bench"
-
-POSTGRES_SETTINGS = {"shared_buffers": "2GB", "max_wal_size": "8GB", "autovacuum_naptime": "1min"}
-"""The same for all; fsync and synchronous_commit are on, the rest is PostgreSQL's default."""
 
 REDIS_SETTINGS = {"appendonly": "yes", "appendfsync": "everysec", "save": ""}
 """What an answer of Redis promises: the last second may be lost."""
@@ -91,7 +89,7 @@ class Servers:
     def postgres(self) -> Postgres:
         """The one for all systems on PostgreSQL."""
         if self._postgres is None:
-            self._postgres = self._stack.enter_context(Postgres(POSTGRES_SETTINGS))
+            self._postgres = self._stack.enter_context(ripe_postgres())
         return self._postgres
 
     @property
