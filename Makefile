@@ -6,9 +6,11 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --co
 PYTEST := $(BIN)/python -m pytest
 CHECKED := $(wildcard src tests benchmarks examples scripts)
 ARGS ?=
+# Hundreds of short processes: what is compiled once is kept, whatever the machine is set to.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help up dev test quick lint format chaos verify simulate soak fuzz mutants bench bench-peers constraints clean
+.PHONY: help up dev services fleet test quick lint format chaos verify simulate soak fuzz mutants bench bench-peers docs constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -23,6 +25,14 @@ dev: $(VENV)/.installed-dev ## Everything a contributor needs: tools, test servi
 	@scripts/install-test-services
 	@if git rev-parse --git-dir >/dev/null 2>&1; then $(BIN)/pre-commit install; fi
 	@echo "Ready. Next: make quick (seconds), make test (everything), make up (run it)."
+
+services: $(VENV)/.installed-dev ## Run PostgreSQL, Redis, etcd and Kafka on loopback, and print how to use them
+	@scripts/install-test-services
+	@exec $(BIN)/duly dev --services
+
+fleet: $(VENV)/.installed-dev ## Run a whole fleet on loopback: what it stands on, two servers, two workers
+	@scripts/install-test-services
+	@exec $(BIN)/duly dev --fleet $(ARGS)
 
 test: $(VENV)/.installed-dev lint ## Install what the tests need, check, and run all tests
 	@scripts/install-test-services
@@ -62,7 +72,7 @@ mutants: $(VENV)/.installed-dev ## Put known bugs into a copy, one by one: the t
 	@scripts/install-test-services
 	@$(BIN)/python -m tests.mutants --markdown docs/explanation/proof/mutants.md $(ARGS)
 
-bench: $(VENV)/.installed-dev ## Measure on this machine (see benchmarks/)
+bench: $(VENV)/.installed-dev ## Measure on this machine, all questions in ten minutes (ARGS="--full": in earnest)
 	@scripts/install-test-services
 	@$(BIN)/python -m benchmarks $(ARGS)
 
@@ -70,6 +80,10 @@ bench-peers: $(VENV)/.installed-dev ## Measure the peers beside Duly, in earnest
 	@scripts/install-test-services
 	@$(BIN)/python -m benchmarks.peers.install || true
 	@$(BIN)/python -m benchmarks.peers $(ARGS)
+
+docs: $(VENV)/.installed-docs ## Build the documentation as a site in build/site; a warning is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
 
 constraints: ## Resolve pyproject.toml anew and rewrite constraints.txt
 	@scripts/make-venv .venv-constraints
@@ -88,6 +102,11 @@ $(BIN)/python:
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing Duly"
 	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.installed-docs: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing what builds the documentation"
+	@$(PIP) --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python

@@ -12,17 +12,31 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from typing import NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from duly.services import ServiceMissing
 from tests.services.databases import migrated_dsn, migrated_template, postgres_store, shared_dsn
-from tests.services.postgres import Postgres, PostgresMissing
+from tests.services.kafka import kafka_broker, kafka_url, own_broker
+from tests.services.missing import IN_CI, service_missing
+from tests.services.postgres import Postgres
+from tests.services.redis import own_redis, redis_server, redis_url
 
-__all__ = ["migrated_dsn", "migrated_template", "postgres_store", "shared_dsn"]
+__all__ = [
+    "kafka_broker",
+    "kafka_url",
+    "migrated_dsn",
+    "migrated_template",
+    "own_broker",
+    "own_redis",
+    "postgres_store",
+    "redis_server",
+    "redis_url",
+    "service_missing",
+    "shared_dsn",
+]
 
-IN_CI = os.environ.get("CI") == "true"
 PR_SET_PDEATHSIG = 1
 
 settings.register_profile("dev", deadline=None, print_blob=True)
@@ -56,7 +70,7 @@ def postgres_server() -> Iterator[Postgres]:
     try:
         server = Postgres()
         server.start()
-    except PostgresMissing as exc:
+    except ServiceMissing as exc:
         service_missing("PostgreSQL", str(exc))
     with server:
         yield server
@@ -74,11 +88,3 @@ def postgres_dsn(postgres_server: Postgres) -> Iterator[str]:
     name = f"test_{next(_numbers)}"
     yield postgres_server.create_database(name, linguistic=True)
     postgres_server.drop_database(name)
-
-
-def service_missing(service: str, reason: str) -> NoReturn:
-    """Skip on a laptop, fail in CI; either way the reason stands in the summary."""
-    message = f"!!! {service} IS NOT HERE, its tests did not run: {reason}"
-    if IN_CI:
-        pytest.fail(message, pytrace=False)
-    pytest.skip(message)

@@ -7,10 +7,11 @@ without the store, the roles and the server behind `App`.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from duly.compose import App
+    from duly.compose.app import App
     from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, LeaseLost, NotFound, TooLarge, Unavailable
     from duly.domain.secrets import Secret
     from duly.ports.endings import Discard, GiveUp, RetryLater, Snooze
+    from duly.sdk.after import After
     from duly.sdk.client import Client
     from duly.sdk.context import Cancelled, Context, current
     from duly.sdk.limits import Concurrency, Rate
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from duly.sdk.task import Task
 
 __all__ = [
+    "After",
     "App",
     "Cancelled",
     "Client",
@@ -45,10 +47,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "duly.compose": ("App",),
+    "duly.compose.app": ("App",),
     "duly.domain.errors": ("Conflict", "DulyError", "Forbidden", "Invalid", "LeaseLost", "NotFound", "TooLarge", "TooMany", "Unavailable"),
     "duly.domain.secrets": ("Secret",),
     "duly.ports.endings": ("Discard", "GiveUp", "RetryLater", "Snooze"),
+    "duly.sdk.after": ("After",),
     "duly.sdk.client": ("Client",),
     "duly.sdk.context": ("Cancelled", "Context", "current"),
     "duly.sdk.limits": ("Concurrency", "Rate"),

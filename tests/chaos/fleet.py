@@ -20,6 +20,8 @@ from typing import Any
 KEY = "duly_chaos_key_0123456789"
 APP = "tests.chaos.effects:app"
 ROOT = Path(__file__).parents[2]
+# Seconds. What takes longer than this does not happen.
+PATIENCE = 90.0
 
 
 class Refused(Exception):
@@ -34,10 +36,10 @@ class Refused(Exception):
 class Member:
     """One process. Its lines are read by a thread, so that waiting for one never blocks the process."""
 
-    def __init__(self, arguments: list[str], environment: dict[str, str], directory: Path) -> None:
+    def __init__(self, arguments: list[str], environment: dict[str, str], directory: Path, python: str = sys.executable) -> None:
         self.arguments = arguments
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "duly.cli.main", *arguments],
+            [python, "-m", "duly.cli.main", *arguments],
             env=environment,
             cwd=directory,
             stdout=subprocess.PIPE,
@@ -57,7 +59,7 @@ class Member:
                 self._news.put(line)
         self._news.put(None)
 
-    def wait_for(self, pattern: str, timeout: float = 30.0) -> re.Match[str]:
+    def wait_for(self, pattern: str, timeout: float = PATIENCE) -> re.Match[str]:
         """The first line that matches, from the ones that nobody has waited for yet."""
         end = time.monotonic() + timeout
         while True:
@@ -156,7 +158,8 @@ class Fleet:
 
 
 def eventually(true: Callable[[], bool], timeout: float, what: str) -> None:
-    """Look until it is true: the only way to wait for other processes. Fails with `what` when it never is."""
+    """Look until it is true: the only way to wait for other processes. Fails with `what` when it never is, on a busy machine too."""
+    timeout = max(timeout, PATIENCE)
     end = time.monotonic() + timeout
     while True:
         with contextlib.suppress(Refused, http.client.HTTPException, OSError):

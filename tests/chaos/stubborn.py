@@ -49,9 +49,9 @@ def clean(ctx: Context) -> str:
     return "ended cleanly"
 
 
-@app.job(executor="process", timeout="1s", stop_grace="1s", retry=1)
+@app.job(executor="process", timeout="10s", stop_grace="1s", retry=1)
 def deaf() -> None:
-    """In a process: it is killed."""
+    """In a process, which has the time to start on a busy machine: it is killed."""
     _note("deaf")
     while True:
         time.sleep(60)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.chaos.fleet import APP, KEY, Fleet, Member, eventually
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 
 
 def start_server(fleet: Fleet) -> Member:
@@ -149,4 +149,4 @@ def test_a_key_that_is_no_workers_is_refused_at_the_start(remote_fleet: Fleet) -
     refused = fleet.start("worker", APP, "--server", fleet.url)
 
     refused.wait_for("DULY-E303|needs the role WORKER")
-    assert refused.process.wait(timeout=30) != 0
+    assert refused.process.wait(timeout=90) != 0

@@ -82,3 +82,16 @@ def test_half_an_hour_of_everything(store: str, tmp_path: Path, long_form: bool)
         assert kinds["clock"] >= 10
     else:
         assert kinds["lock"] >= 10
+
+
+def test_half_a_fleet_of_hints(tmp_path: Path, long_form: bool) -> None:
+    """With Redis beside the store, which is broken as often as anything else."""
+    if not long_form:
+        pytest.skip("some minutes: `make chaos` runs it")
+    options = run.Options(minutes=4, store="postgres", seed=2, engines="redis", size=Size.small())
+
+    history, report = held(options, tmp_path / "proof")
+
+    kinds = Counter(fault.kind for fault in history.faults)
+    assert all(kinds[kind] >= 2 for kind in ("redis-flush", "redis-kill", "redis-restore", "redis-pause"))
+    assert report.counts["fires"] > 1_000

@@ -35,7 +35,7 @@ class Answer:
 
 def duly(*words: str, env: Mapping[str, str], cwd: Path | None = None, stdin: str | None = None) -> Answer:
     """Run one command to its end."""
-    done = subprocess.run([*DULY, *words], env=env, cwd=cwd, input=stdin or "", capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*DULY, *words], env=env, cwd=cwd, input=stdin or "", capture_output=True, text=True)
     return Answer(done.returncode, done.stdout, done.stderr)
 
 

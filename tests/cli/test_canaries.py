@@ -29,7 +29,7 @@ from tests.cli.processes import Answer, Running, duly, environment
 if not os.environ.get("CI"):
     pytest.importorskip("cryptography", reason="pip install 'duly[encryption]'")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 APP = """
 import logging, os
@@ -141,7 +141,7 @@ class Fleet:
             with error:
                 text, headers = error.read().decode(), str(error.headers)
         self.seen[f"{method} {path} {len(self.seen)}"] = f"{headers}\n{text}"
-        return json.loads(text)
+        return json.loads(text) if "json" in headers.lower() else text
 
     def command(self, *words: str) -> Answer:
         """Run a command and remember what it printed."""

@@ -9,6 +9,12 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
+
+from duly.cli.doctor.machine import age_of_zones
+from duly.cli.doctor.server import _clocks, _cluster, _zones
+from duly.wire.cluster import ClusterView
+from duly.wire.fleet import WorkerView
 from tests.cli.processes import Running, duly, environment
 
 
@@ -147,3 +153,115 @@ def test_doctor_with_a_wrong_key(server: Running) -> None:
 
     assert answer.code == 1
     assert "DULY-E302" in findings(answer.out)["key"][0]["text"]
+
+
+def test_doctor_puts_right_what_it_can_without_asking(tmp_path: Path) -> None:
+    env = environment(tmp_path / "home")
+    duly("db", "upgrade", env=env)
+    file = tmp_path / "home" / "duly.db"
+    file.chmod(0o644)
+
+    looked = duly("doctor", "--json", "--server", "http://127.0.0.1:1", env=env)
+    after_a_look = stat.S_IMODE(file.stat().st_mode)
+    fixed = duly("doctor", "--fix", "--json", "--server", "http://127.0.0.1:1", env=env)
+
+    assert findings(looked.out)["permissions"][0]["verdict"] == "fail"
+    assert after_a_look == 0o644
+    assert findings(fixed.out)["permissions"][0]["verdict"] == "pass"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def cluster(**more: object) -> ClusterView:
+    """A fleet of one dispatcher that owns the only shard."""
+    return msgspec.structs.replace(
+        msgspec.convert(
+            {
+                "now": "2026-03-08T07:00:00Z",
+                "clockSkewMs": 1.5,
+                "store": {"kind": "postgres", "roundTripMs": 1.0},
+                "leaseService": {"kind": "store", "isReachable": True, "members": [], "trouble": None},
+                "dispatchers": [
+                    {
+                        "name": "one",
+                        "host": "a",
+                        "pid": 1,
+                        "version": "0.1.0",
+                        "expiresAt": "2026-03-08T07:00:09Z",
+                        "shards": 1,
+                        "isPresent": None,
+                        "clockSkewMs": -20.0,
+                    }
+                ],
+                "shards": [{"shard": 0, "owner": "one", "epoch": 3, "leaseUntil": "2026-03-08T07:00:09Z", "progressAt": None}],
+            },
+            ClusterView,
+        ),
+        **more,
+    )
+
+
+def test_clocks_that_are_off_are_findings_of_those_who_fire_and_of_those_who_run() -> None:
+    [dispatcher] = cluster().dispatchers
+    fast = cluster(dispatchers=[msgspec.structs.replace(dispatcher, clock_skew_ms=1800.0)])
+
+    [well] = _clocks(cluster(), [worker("a", 3.0), worker("old", None)])
+    [off] = _clocks(fast, [worker("a", -2500.0), worker("b", 999.0)])
+
+    assert (well.verdict, well.text) == ("pass", "the clocks of the fleet are within 20 ms of the store's")
+    assert off.verdict == "warn"
+    assert off.text.endswith("dispatcher one by +1.8 s, worker a by -2.5 s")
+    assert "chrony" in (off.fix or "")
+
+
+def worker(name: str, skew: float | None) -> WorkerView:
+    at = "2026-03-08T07:00:00Z"
+    said = {"workerId": "1", "name": name, "state": "LIVE", "pool": "default", "labels": {}, "handlers": [], "slots": 1, "running": 0}
+    more = {"host": "h", "pid": 1, "version": "0.1.0", "startedAt": at, "expiresAt": at, "clockSkewMs": skew}
+    return msgspec.convert(said | more, WorkerView)
+
+
+def test_shards_of_nobody_are_findings() -> None:
+    well = {finding.check: finding for finding in _cluster(cluster())}
+    [shard] = cluster().shards
+    gone = msgspec.structs.replace(shard, owner="two", lease_until="2026-03-08T06:59:00Z")
+    stray = {f.check: f for f in _cluster(cluster(shards=[gone]))}
+    [nobody] = _cluster(cluster(dispatchers=[]))
+
+    assert {check: finding.verdict for check, finding in well.items()} == {"dispatchers": "pass"}
+    assert stray["dispatchers"].verdict == "fail"
+    assert nobody.verdict == "fail"
+
+
+def test_zones_of_years_ago_are_a_finding() -> None:
+    assert [finding.verdict for finding in age_of_zones("2023c", 2026)] == ["warn"]
+    assert list(age_of_zones("2025b", 2026)) == []
+
+
+def test_dispatchers_with_zones_of_different_or_old_releases_are_findings() -> None:
+    [one] = cluster().dispatchers
+    another = msgspec.structs.replace(one, name="two", tzdata="2019c")
+    mixed = cluster(dispatchers=[msgspec.structs.replace(one, tzdata="2026b"), another])
+
+    assert list(_zones(cluster())) == [], "an older release of Duly does not say"
+    different, old = _zones(mixed)
+    assert "tzdata 2019c, 2026b" in different.text
+    assert "of the servers are those of 2019" in old.text
+    assert {different.verdict, old.verdict} == {"warn"}
+
+
+def test_a_herd_and_an_odd_schedule_are_findings(start: Callable[..., Running], tmp_path: Path) -> None:
+    running = start("up", "--port", "0", home=tmp_path / "home").ready()
+    herd = [f'[[job]]\nname = "midnight-{nth}"\ncron = "0 0 * * *"\nhandler = "duly.echo"\n' for nth in range(12)]
+    odd = '[[job]]\nname = "odd"\ncron = "*/7 * * * *"\nhandler = "duly.echo"\n'
+    (tmp_path / "jobs.toml").write_text("\n".join([*herd, odd]))
+    applied = running.duly("apply", str(tmp_path / "jobs.toml"))
+    assert applied.code == 0, applied.err
+
+    found = findings(running.duly("doctor", "--json").out)
+
+    assert found["herd"][0]["verdict"] == "warn"
+    assert "fires share one minute" in found["herd"][0]["text"]
+    assert "duly schedule spread" in found["herd"][0]["fix"]
+    assert "odd" in found["lint"][0]["text"]
+    assert found["dispatchers"][0]["verdict"] == found["clocks"][0]["verdict"] == "pass"
+    assert found["dead man"][0]["verdict"] == "note"

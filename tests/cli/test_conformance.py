@@ -17,7 +17,7 @@ from tests.chaos.fleet import KEY, Fleet
 from tests.cli.processes import duly, environment
 from tests.cli.tampering import tampered
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 ALL = server.BOOK + ends.BOOK
 

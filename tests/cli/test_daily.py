@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from duly.domain.instants import from_rfc3339
 from tests.cli.processes import DULY, Running, duly, environment
+from tests.package.starting import processor_seconds
 
 
 def created(server: Running, *words: str) -> dict[str, object]:
@@ -294,6 +296,13 @@ def test_a_job_named_like_a_verb_is_run_through_the_noun(server: Running) -> Non
 # ---------------------------------------------------------------- ps, next, logs
 
 
+def test_ps_takes_its_budget_of_processor_time_and_no_more(server: Running) -> None:
+    """A quarter of a second, or on a slow machine as many times the start of Python as that is on a quick one."""
+    empty = processor_seconds("-c", "")
+
+    assert processor_seconds(*DULY[1:], "ps", environment=server.client_environment) < max(0.250, 17 * empty)
+
+
 def test_ps_shows_what_runs_and_what_waits(server: Running) -> None:
     created(server, "--name", "busy", "--handler", "duly.sleep", "--payload", '{"seconds": 600}')
     created(server, "--name", "stuck", "--handler", "nobody_has_this")
@@ -319,7 +328,7 @@ def test_next_merges_the_fires_of_all_jobs_in_order(server: Running) -> None:
     rows = server.duly("next", "-n", "500").rows
     berlin = server.duly("next", "nightly_report", "-n", "2", "--tz", "Europe/Berlin").rows
 
-    assert [row[0] for row in rows] == sorted(row[0] for row in rows)
+    assert [row[0] for row in rows] == sorted((row[0] for row in rows), key=from_rfc3339)
     assert sum(row[2] == "hourly" for row in rows) >= 3
     assert all(" 02:30:00 +0" in row[1] for row in berlin)
 

@@ -83,8 +83,8 @@ def test_without_a_command_the_overview_is_shown(words: list[str], capsys: pytes
     [
         (["pss"], "There is no command 'pss'.", "Did you mean ps?"),
         (["--colour"], "There is no option '--colour'.", "duly --help"),
-        (["ps", "--outptu", "json"], "`duly ps` does not take '--outptu'.", "Did you mean --output?"),
-        (["ps", "-o", "yaml"], "invalid choice: 'yaml'", "Usage: duly ps"),
+        (["ps", "--outptu", "json"], "`duly ps` does not take '--outptu'.", "Did you mean --output"),
+        (["ps", "-o", "xml"], "invalid choice: 'xml'", "Usage: duly ps"),
         (["job", "lst"], "`duly job` has no 'lst'.", "Did you mean list?"),
         (["cron"], "The following arguments are required: EXPRESSION", "Usage: duly cron"),
         (["cron", "0 3 * * *", "-n", "0"], "invalid count value: '0'", "Usage: duly cron"),

@@ -28,7 +28,7 @@ def test_up_says_what_it_did_and_keeps_the_key_for_its_owner_only(start: Start, 
     assert "store    created home/duly.db (SQLite" in running.printed
     assert f"key      {key}" in running.printed
     assert "shown this once; kept in home/admin.key" in running.printed
-    assert "roles    api, dispatcher, sweeper, pruner, worker" in running.printed
+    assert "roles    api, dispatcher, sweeper, pruner, alerter, worker" in running.printed
     assert "50 slots in pool default" in running.printed
     assert stat.S_IMODE((home / "admin.key").stat().st_mode) == 0o600
     assert stat.S_IMODE((home / "duly.db").stat().st_mode) == 0o600
@@ -177,7 +177,7 @@ def test_listening_beyond_this_machine_is_allowed_with_a_warning(start: Start, t
 
 def test_server_and_worker_as_two_processes(start: Start, shop: Path, tmp_path: Path) -> None:
     server = start("server", "--port", "0", home=tmp_path / "home").ready()
-    assert "roles    api, dispatcher, sweeper, pruner\n" in server.printed + "\n"
+    assert "roles    api, dispatcher, sweeper, pruner, alerter\n" in server.printed + "\n"
 
     worker = start(
         "worker", "shop:app", "--pool", "default", "--label", "region=eu", "--slots", "7", home=tmp_path / "home", cwd=shop

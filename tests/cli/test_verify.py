@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from duly.cli.main import main
+from duly.verify.engines.engine import NAMES, engine_of
 from duly.verify.faults import KINDS
 from duly.verify.history import Fault, Final, History, save
 
@@ -15,7 +16,8 @@ from duly.verify.history import Fault, Final, History, save
 def test_the_kinds_of_faults_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "--only", "list"]) == 0
 
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(KINDS)
+    named = [*KINDS, *(kind.name for name in NAMES for kind in engine_of(name).kinds)]
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == named
 
 
 @pytest.mark.parametrize(
@@ -23,6 +25,8 @@ def test_the_kinds_of_faults_are_listed(capsys: pytest.CaptureFixture[str]) -> N
     [
         (["--only", "explode"], 2, "explode"),
         (["--store", "mysql"], 2, "mysql"),
+        (["--with", "memcached"], 2, "memcached"),
+        (["--only", "redis-flush"], 2, "--with redis"),
         (["--minutes", "0"], 2, "number of minutes"),
         (["--check", "no-such-file.json"], 2, "DULY-E609"),
     ],

@@ -12,11 +12,10 @@ import pytest
 from duly.adapters.sql.engine import Engine
 from duly.adapters.sql.engine_postgres import PostgresEngine
 from duly.adapters.sql.engine_sqlite import InlineSqliteEngine, SqliteEngine
-from duly.adapters.sql.migrate import upgrade
 from duly.ports.store import Store
 from tests.conformance.ledger import assert_ledger_is_sound
 from tests.conformance.world import World
-from tests.services.databases import migrate, run_aside
+from tests.services.databases import in_memory, migrate, run_aside
 
 ENGINES = ("sqlite", "sqlite-inline", "postgres")
 
@@ -56,9 +55,7 @@ async def opened(engine: Engine) -> AsyncIterator[Engine]:
 
 async def inline_engine() -> InlineSqliteEngine:
     """A migrated store in memory."""
-    engine = InlineSqliteEngine()
-    await upgrade(engine)
-    return engine
+    return await in_memory(InlineSqliteEngine())
 
 
 @pytest.fixture(params=ENGINES)

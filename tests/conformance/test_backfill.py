@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from duly.domain.access import Actor, Role
 from duly.domain.backfill import MOST_TARGETS, Rerun
+from duly.domain.bulk import BulkAction, Match
 from duly.domain.catchup import CatchUpPolicy
-from duly.domain.errors import Invalid
+from duly.domain.errors import Conflict, Invalid, Unavailable
 from duly.domain.instants import DAY, HOUR, MINUTE, SECOND
 from duly.domain.job import Job
 from duly.domain.lifecycle import Outcome, State, Trigger
+from duly.ports.store import Idempotency
+from duly.usecases import backfill as usecase
 from duly.usecases.backfill import BackfillAsk, BackfillReport, Backfills
-from duly.usecases.bulk import Bulk
+from duly.usecases.bulk import Bulk, BulkAsk
 from duly.usecases.executions import Executions
 from duly.usecases.jobs import Jobs
 from duly.usecases.overdue import Overdue
@@ -55,7 +61,7 @@ class Bench:
         executions = Executions(jobs, store.intake, store.cancels, store.insights, quotas, clock, entropy, hints)
         self.world, self.jobs = world, jobs
         self.backfills = Backfills(jobs, executions, store.letters, clock, entropy)
-        self.bulk = Bulk(store.letters, jobs, executions, store.cancels, clock, entropy, hints)
+        self.bulk = Bulk(store.letters, jobs, executions, clock, entropy, hints)
 
     async def run(self, job: Job, span: int = HOUR, **ask: Any) -> BackfillReport:
         """Fill in the time up to now."""
@@ -191,3 +197,123 @@ async def test_a_day_that_never_was_is_empty(bench: Bench, world: World) -> None
     report = await bench.backfills.start(ME, job.id, BackfillAsk(first=world.now - 5 * DAY, last=world.now - 2 * DAY))
 
     assert report.plan.run == report.plan.left == ()
+
+
+async def test_an_abort_in_the_middle_of_a_backfill_leaves_nothing_behind(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = await job_that_slept(world)
+    monkeypatch.setattr(usecase, "PAGE", 2)
+    bench, written = Bench(world), 0
+    enqueue = world.store.intake.enqueue
+
+    async def aborted_before_the_second_page(new: Any, *args: Any) -> Any:
+        nonlocal written
+        written += 1
+        if written == 2:
+            await bench.bulk.abort(ME, new[0].batch)
+        return await enqueue(new, *args)
+
+    monkeypatch.setattr(world.store.intake, "enqueue", aborted_before_the_second_page)
+    report = await bench.run(job)
+
+    assert len(report.plan.run) > 4
+    assert written == 2
+    assert [run.state for run in await backfilled(world, job)] == [State.CANCELLED] * 4
+
+
+def once(world: World, body: bytes = b"the same") -> Idempotency:
+    return Idempotency("once", body.ljust(32), world.now + DAY)
+
+
+async def test_a_repeated_backfill_has_the_answer_of_the_first(world: World, bench: Bench) -> None:
+    job = await job_that_slept(world)
+    ask, key = BackfillAsk(first=world.now - HOUR, last=world.now), once(world)
+
+    first = await bench.backfills.start(ME, job.id, ask, key)
+    made = await backfilled(world, job)
+    world.turn(MINUTE)
+    again = await bench.backfills.start(ME, job.id, ask, key)
+
+    assert again == first
+    assert await backfilled(world, job) == made
+    with pytest.raises(Conflict) as refused:
+        await bench.backfills.start(ME, job.id, replace(ask, rerun=Rerun.ALL), once(world, b"another"))
+    assert refused.value.code == "DULY-E207"
+
+
+async def test_a_repeat_makes_up_for_what_a_crash_left_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = await job_that_slept(world)
+    monkeypatch.setattr(usecase, "PAGE", 2)
+    bench, key, written = Bench(world), once(world), 0
+    ask = BackfillAsk(first=world.now - HOUR, last=world.now, rate=0.1)
+    enqueue = world.store.intake.enqueue
+
+    async def gone_before_the_second_page(*args: Any) -> Any:
+        nonlocal written
+        written += 1
+        if written == 2:
+            raise Unavailable("DULY-E501", "gone")
+        return await enqueue(*args)
+
+    monkeypatch.setattr(world.store.intake, "enqueue", gone_before_the_second_page)
+    with pytest.raises(Unavailable):
+        await bench.backfills.start(ME, job.id, ask, key)
+    left = await backfilled(world, job)
+    world.turn(MINUTE)
+    report = await bench.backfills.start(ME, job.id, ask, key)
+
+    made = await backfilled(world, job)
+    assert len(left) == 2
+    assert [run.scheduled_at for run in made] == list(report.plan.run)
+    assert len(made) > 4
+    assert made[:2] == left
+    assert [run.id for run in made] == sorted(run.id for run in made)
+    # At the rate that was asked for, from when it was asked for.
+    assert {later.due_at - earlier.due_at for earlier, later in itertools.pairwise(made)} == {10 * SECOND}
+
+
+async def test_of_two_of_a_kind_at_one_moment_one_backfill_comes(world: World, bench: Bench) -> None:
+    job = await job_that_slept(world)
+    ask, key = BackfillAsk(first=world.now - HOUR, last=world.now), once(world)
+
+    reports = await asyncio.gather(*(bench.backfills.start(ME, job.id, ask, key) for _ in range(4)))
+
+    assert len({report.batch for report in reports}) == 1
+    made = [run.scheduled_at for run in await backfilled(world, job)]
+    assert len(made) == len(set(made)) == len(reports[0].plan.run)
+
+
+async def test_one_of_a_kind_that_comes_when_all_is_there_has_the_answer_of_the_first(
+    world: World, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await job_that_slept(world)
+    ask, key = BackfillAsk(first=world.now - HOUR, last=world.now), once(world)
+    show, reports = bench.backfills._jobs.show, []
+
+    async def overtaken(actor: Actor, id: UUID) -> Job:
+        monkeypatch.undo()
+        reports.append(await bench.backfills.start(ME, job.id, ask, key))
+        return await show(actor, id)
+
+    monkeypatch.setattr(bench.backfills._jobs, "show", overtaken)
+    late = await bench.backfills.start(ME, job.id, ask, key)
+
+    assert [late.batch] == [report.batch for report in reports]
+    assert late.batch is not None
+
+
+async def test_a_repeated_bulk_action_has_the_answer_of_the_first(world: World, bench: Bench) -> None:
+    job = await job_that_slept(world)
+    await bench.run(job)
+    match = Match(job_id=job.id, state=State.PENDING)
+    ask, key = BulkAsk(action=BulkAction.CANCEL, match=match, limit=2), once(world)
+    pending = [run for run in await backfilled(world, job) if run.state is State.PENDING]
+    assert pending
+
+    first = await bench.bulk.start(ME, ask, key)
+    again = await bench.bulk.start(ME, ask, key)
+    further = once(world, b"further")
+    more = await bench.bulk.go_on(ME, first.batch or UUID(int=0), anyway=False, limit=1, idempotency=further)
+
+    assert again == first
+    assert first.done == min(2, len(pending))
+    assert await bench.bulk.go_on(ME, first.batch or UUID(int=0), anyway=False, limit=1, idempotency=further) == more

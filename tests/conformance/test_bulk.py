@@ -288,6 +288,49 @@ async def test_an_abort_cancels_what_has_not_started(ask: Asking, world: World) 
     assert await refused(ask, "/v1/executions:bulk", batchId=made["batchId"], **{"continue": True}) == (409, "DULY-E236")
 
 
+async def test_an_abort_in_the_middle_of_a_call_leaves_nothing_behind(ask: Asking, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = await world.job()
+    await killed(world, job, *"abcde")
+    monkeypatch.setattr(usecase, "PAGE", 2)
+    replay, batches = world.store.letters.replay, []
+
+    async def aborted_before_the_second_page(pairs: Any, *args: Any, **more: Any) -> set[ExecutionId]:
+        batches.append(f"batch_{pairs[0][1].batch.hex}")
+        if len(batches) == 2:
+            # All of it, up to its end, while these are on their way.
+            await ask.post(f"/v1/batches/{batches[0]}/abort")
+        return await replay(pairs, *args, **more)
+
+    monkeypatch.setattr(world.store.letters, "replay", aborted_before_the_second_page)
+    made = await bulk(ask, action="replay", match={"jobId": job_text(job.id)})
+    stands = (await ask.client.get(f"/v1/batches/{made['batchId']}")).json()
+
+    assert len(batches) == 2
+    assert stands["executions"] == {"CANCELLED": 4}
+    assert (made["done"], made["remaining"]) == (4, 1)
+
+
+async def test_whoever_goes_on_does_not_take_an_abort_back(ask: Asking, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = await world.job()
+    await killed(world, job, *"abc")
+    made = await bulk(ask, action="replay", match={"jobId": job_text(job.id)}, canary=1)
+    read = world.store.letters.batch_counts
+
+    async def aborted_meanwhile(id: Any) -> dict[State, int]:
+        counts = await read(id)
+        monkeypatch.undo()
+        await ask.post(f"/v1/batches/{made['batchId']}/abort")
+        return {State.SUCCEEDED: sum(counts.values())}
+
+    monkeypatch.setattr(world.store.letters, "batch_counts", aborted_meanwhile)
+    answer = await refused(ask, "/v1/executions:bulk", batchId=made["batchId"], **{"continue": True})
+    stands = (await ask.client.get(f"/v1/batches/{made['batchId']}")).json()
+
+    assert answer == (409, "DULY-E236")
+    assert stands["abortedAt"] is not None
+    assert stands["executions"] == {"CANCELLED": 1}
+
+
 async def test_everything_that_waits_or_runs_is_cancelled(ask: Asking, world: World) -> None:
     job, other = await world.job(), await world.job()
     running = (await world.enqueue(job))[0]

@@ -11,12 +11,15 @@ from typing import Any
 import asyncpg
 import pytest
 
-from duly.adapters.sql.engine_postgres import SCHEMA
+from duly.adapters.sql.engine_postgres import SCHEMA, PostgresEngine
 from duly.adapters.sql.engine_sqlite import SqliteEngine
 from duly.adapters.sql.migrate import upgrade
+from duly.adapters.sql.statements import statements
 from duly.domain.errors import Unavailable
-from duly.domain.instants import HOUR
+from duly.domain.instants import HOUR, SECOND
+from duly.domain.overlap import OverlapPolicy
 from tests.conformance.test_model import FaultyInline
+from tests.conformance.test_plans import captured
 from tests.conformance.world import START, World
 
 
@@ -88,3 +91,36 @@ async def test_a_long_transaction_reads_the_clock_and_not_its_own_beginning(migr
 
     await connection.close()
     assert later > first
+
+
+@pytest.mark.parametrize(("what", "waits"), [("timer", False), ("cancelled", True), ("fire", False), ("skipped", True)])
+async def test_a_dispatcher_waits_for_the_disk_only_for_what_is_final(migrated_dsn: str, what: str, waits: bool) -> None:
+    """What a crash takes back of the rest is done again to the same end, and whoever claims it waits for both."""
+    engine = PostgresEngine(migrated_dsn)
+    world = World(engine)
+    await world.own_shards()
+    job = await world.job(every=HOUR, overlap=OverlapPolicy.SKIP)
+    if what in ("timer", "cancelled"):
+        (id,) = await world.enqueue(job, due_in=SECOND)
+        world.turn(2 * SECOND)
+        if what == "cancelled":
+            await world.wish(id)
+        name, params, _ = await captured(engine, world.promote)
+    else:
+        if what == "skipped":
+            await world.fire()
+            world.turn(HOUR)
+        firing = await world.decide()
+        name, params, _ = await captured(engine, lambda: world.fire(firing))
+    statement = statements("postgres")[name]
+    connection = await asyncpg.connect(migrated_dsn, server_settings={"search_path": SCHEMA, "plan_cache_mode": "force_generic_plan"})
+    async with connection.transaction():
+        (row,) = await connection.fetch(statement.text, *(params[each] for each in statement.names))
+        setting = await connection.fetchval("SHOW synchronous_commit")
+    afterwards = await connection.fetchval("SHOW synchronous_commit")
+    await connection.close()
+    await engine.close()
+
+    assert row["moved" if name == "promote" else "fired"] == 1
+    assert row["cancelled" if name == "promote" else "skipped"] == int(waits)
+    assert (setting, afterwards) == ("on" if waits else "off", "on")

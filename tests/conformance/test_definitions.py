@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
 
+from duly.adapters.sql import definitions, listing
 from duly.adapters.sql.definitions import _lock
 from duly.domain.errors import Conflict
 from duly.domain.instants import DAY, HOUR, MINUTE, SECOND
@@ -15,6 +17,7 @@ from duly.domain.job import JobSpec
 from duly.domain.lifecycle import JobState
 from duly.ports.keys import KeyRow
 from duly.ports.store import JobFilter, NewJob, Reschedule, Store
+from tests.conformance.ledger import raw
 from tests.conformance.world import START, World
 
 
@@ -171,6 +174,22 @@ class TestVersions:
         assert (new.version.version, new.version.spec.payload) == (2, "2")
         both = await world.store.definitions.versions([old.version.number, new.version.number, 999_999])
         assert both == {old.version.number: old.version, new.version.number: new.version}
+
+    async def test_many_versions_are_read_by_a_few_statements(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        numbers = [(await world.job()).version.number for _ in range(5)]
+        asked: list[str] = []
+        fetch = world.engine.fetch
+
+        async def counted(name: str, *args: Any) -> Any:
+            asked.append(name)
+            return await fetch(name, *args)
+
+        monkeypatch.setattr(definitions, "VERSIONS_AT_ONCE", 4)
+        monkeypatch.setattr(world.engine, "fetch", counted)
+        found = await world.store.definitions.versions([999_999, *numbers])
+
+        assert sorted(found) == sorted(numbers)
+        assert asked == ["versions", "versions"]
 
     async def test_who_expects_another_version_was_too_slow(self, world: World) -> None:
         job = await world.job()
@@ -362,6 +381,63 @@ class TestListing:
         found = await world.store.definitions.jobs(JobFilter(1, **wanted))
 
         assert {job.version.spec.name for job in found} == expected
+
+    @pytest.mark.parametrize(
+        ("wanted", "expected"),
+        [
+            ({}, {"kept", "paused", "resting", "rested", "cancelled", "again"}),
+            ({"name": "again"}, {"again", "cancelled"}),
+            ({"state": JobState.ACTIVE}, {"kept", "rested", "again"}),
+            ({"state": JobState.PAUSED}, {"paused", "resting"}),
+            ({"state": JobState.CANCELLED}, {"cancelled"}),
+            ({"search": "rest"}, {"resting", "rested"}),
+            ({"search": "nothing"}, set()),
+            ({"pool": "big"}, {"kept"}),
+            ({"state": JobState.ACTIVE, "pool": "big"}, {"kept"}),
+        ],
+    )
+    @pytest.mark.parametrize("looked_at", [1, 2, 100])
+    async def test_steps_of_any_length_find_all_that_is_meant(
+        self, world: World, wanted: dict, expected: set[str], looked_at: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(listing, "NAMES_AT_ONCE", looked_at)
+        jobs = {"kept": await world.job("kept", pool="big")}
+        for name in ("paused", "resting", "rested"):
+            jobs[name] = await world.job(name)
+        jobs["cancelled"] = await world.job("again")
+        await world.pause(jobs["paused"])
+        await world.cancel_job(jobs["cancelled"])
+        for name, until in (("resting", world.now + HOUR), ("rested", world.now - HOUR)):
+            await raw(world.engine, f"UPDATE jobs SET paused_until = {until} WHERE name = '{name}'")
+        jobs["again"] = await world.job("again")
+        names = {job.id: name for name, job in jobs.items()}
+
+        seen, before, steps = [], None, 0
+        while True:
+            step = await world.store.definitions.job_step(JobFilter(1, before=before, limit=2, now=world.now, **wanted), looked_at)
+            seen += [job.id for job in step.found]
+            assert len(step.found) <= 2
+            steps += 1
+            assert steps < 20, "it does not end"
+            if step.reached is None:
+                break
+            before = step.reached
+
+        assert seen == sorted(seen, key=lambda id: id.int, reverse=True)
+        assert {names[id] for id in seen} == expected
+        assert len(seen) == len(expected)
+
+    async def test_what_an_application_has_brought_is_found_by_its_name(self, world: World) -> None:
+        ours = [await world.job(f"ours-{n}", source="code:shop") for n in range(3)]
+        await world.job("theirs", source="code:other")
+        await world.job("nobody's")
+        await world.cancel_job(ours[0])
+        await world.change(ours[1], source=None)
+        find = world.store.definitions.jobs_of_source
+
+        assert [job.id for job in await find(1, "code:shop", None, 10)] == [ours[2].id]
+        assert await find(1, "code:shop", ours[2].id, 10) == []
+        assert await find(2, "code:shop", None, 10) == []
 
     async def test_every_field_of_a_spec_survives(self, world: World) -> None:
         spec: JobSpec = world.spec(

@@ -174,6 +174,17 @@ async def test_workers_hear_of_it_when_it_is_committed(world: World, user: Conne
 
 
 @pytest.mark.parametrize(
+    "payload", ['"\\ud83d\\ude00"', "1.7976931348623157e308", "-1.7976931348623157e308", "9" * 300, "[" * 32 + "]" * 32]
+)
+async def test_what_a_worker_can_read_is_taken(world: World, user: Connection, payload: str) -> None:
+    await world.job("mail")
+
+    await user.fetchval("SELECT duly_enqueue_many('mail', $1)", f"[{payload}]")
+
+    assert (await world.claimed(await world.worker())).payloads == [json.loads(payload)]
+
+
+@pytest.mark.parametrize(
     ("call", "code", "words"),
     [
         ("duly_enqueue('nobody')", "DULY-E204", "has no job 'nobody'"),
@@ -187,6 +198,11 @@ async def test_workers_hear_of_it_when_it_is_committed(world: World, user: Conne
         ("duly_enqueue('mail', run_at => '1969-12-31')", "DULY-E105", "1969"),
         ("duly.duly_enqueue_many('mail', '{}')", "DULY-E107", "array"),
         ("duly.duly_enqueue_many('mail', '[\"\\u0000\"]')", "DULY-E110", "NUL"),
+        ("duly.duly_enqueue_many('mail', '[\"\\ud83d\"]')", "DULY-E110", "surrogate"),
+        ("duly_enqueue('mail', '[1e400]')", "DULY-E106", "out of range"),
+        ("duly_enqueue('mail', '{\"n\": {\"n\": -1e309}}')", "DULY-E106", "out of range"),
+        ("duly.duly_enqueue_many('mail', '[1, 1e999999]')", "DULY-E110", "overflow"),
+        ("duly_enqueue('mail', (repeat('[', 33) || repeat(']', 33))::jsonb)", "DULY-E108", "32 levels"),
         ("duly_complete(1, 'run_7')", "DULY-E111", "'run_7'"),
         ("duly_complete(1, 'run_' || repeat('0', 32), to_jsonb(repeat('x', 1048576)))", "DULY-E109", "result"),
     ],
@@ -378,6 +394,23 @@ async def test_a_slot_is_given_back_with_the_completion_and_a_rate_s_is_not(worl
 
     assert await raw(world.engine, "SELECT lasts FROM slots") == [{"lasts": 60_000_000}]
     assert await world.finish(worker, claimed) == set()
+
+
+async def test_after_an_answer_that_no_message_can_hold_less_is_asked_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids, worker, fetch = await world.enqueue(await world.job(), 300), await world.worker(), world.engine.fetch
+
+    async def too_large(name: str, params: dict[str, Any], *lane: Any) -> Any:
+        if name == "claim" and sum(params["quotas"]) > 256:
+            raise asyncpg.ProgramLimitExceededError("out of memory")
+        return await fetch(name, params, *lane)
+
+    monkeypatch.setattr(world.engine, "fetch", too_large)
+
+    with pytest.raises(asyncpg.ProgramLimitExceededError):
+        await world.claim(worker, 300)
+
+    assert len((await world.claimed(worker, 300)).ids) == 256
+    assert len((await world.claimed(worker, 256)).ids) == len(ids) - 256
 
 
 # ---------------------------------------------------------------- an attempt that ends twice

@@ -10,7 +10,7 @@ from duly.adapters.sql.transport_postgres import PostgresTransport
 async def test_a_connection_that_goes_while_a_hint_is_sent_is_no_error(postgres_store: str) -> None:
     transport = PostgresTransport(postgres_store)
     await transport.announce([1])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await transport._connected.wait()
     assert transport._sender is not None
     await transport._sender

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -68,6 +69,47 @@ class TestEnqueue:
         assert (await world.store.intake.enqueue(batch, world.now)).new == 0
 
         assert await world.states(execution.id for execution in batch) == [State.SUCCEEDED] * 2
+
+    @pytest.mark.parametrize(
+        "payloads",
+        [
+            ['{"n": 0}', '{"n": 1}', '{"n": 2}', '{"n": 3}'],
+            [None, None, None, None],
+            ['{"n": 0}', None, "null", '{"n": 3}'],
+            ["null", "[]", '"a,b],["', '[1, 2.50, "\\u00fc\\ud83d\\ude00"]'],
+            [json.dumps("x" * 499), json.dumps("ü" * 250), json.dumps("y" * 5000), "1e308"],
+        ],
+        ids=["all", "none", "some", "odd", "around the size that is carried"],
+    )
+    async def test_each_keeps_its_payload_to_the_letter(self, world: World, payloads: list[str | None]) -> None:
+        job = await world.job(payload='"of the job"')
+        batch = [world.new_executions(job, 1, payload=payload)[0] for payload in payloads]
+
+        assert (await world.store.intake.enqueue(batch, world.now)).new == 4
+
+        stored = [(await world.execution(execution.id)).payload for execution in batch]
+        assert stored == [payload if payload is not None else '"of the job"' for payload in payloads]
+        claimed = await world.claimed(await world.worker())
+        found = dict(zip(claimed.ids, claimed.payloads, strict=True))
+        assert [found[execution.id] for execution in batch] == [None if payload is None else json.loads(payload) for payload in payloads]
+
+    @pytest.mark.parametrize("odd", ["job", "due_at", "rank", "tenant"])
+    async def test_one_that_is_unlike_the_others_keeps_what_is_its_own(self, world: World, odd: str) -> None:
+        job, other = await world.jobs(2)
+        await world.add_tenant(7)
+        batch = world.new_executions(job, 3, payload="1")
+        if odd == "job":
+            batch[1] = world.new_executions(other, 1, payload="1")[0]
+        else:
+            batch[1] = batch[1]._replace(**{odd: {"due_at": START - SECOND, "rank": START - HOUR, "tenant": 7}[odd]})
+
+        await world.store.intake.enqueue(batch, world.now)
+
+        stored = [await world.execution(execution.id, tenant=execution.tenant) for execution in batch]
+        assert [(at.job_id, at.due_at) for at in stored] == [(execution.job_id, execution.due_at) for execution in batch]
+        worker = await world.worker()
+        first = await world.claimed(worker, 1)
+        assert (first.ids == [batch[1].id]) is (odd == "rank")
 
     async def test_nothing_is_nothing(self, world: World) -> None:
         assert (await world.store.intake.enqueue([], world.now)).new == 0

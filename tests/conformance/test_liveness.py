@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from duly.domain.execution import Stop
 from duly.domain.instants import DAY, HOUR, MINUTE, SECOND
 from duly.domain.lifecycle import Outcome
-from duly.domain.shards import SHARDS
+from duly.domain.shards import SHARDS, shard_of
 from duly.ports.store import ShardLease, Store, WorkerAbout
 from tests.conformance.world import START, TTL, World
 
@@ -42,6 +44,18 @@ class TestWorkers:
             assert await world.store.liveness.renew(worker, world.now, TTL) == []
 
         assert await world.store.losses.bury_workers(world.now) == []
+
+    async def test_a_renewal_may_say_anew_how_far_the_clock_is_off(self, world: World) -> None:
+        about = WorkerAbout("big", {"gpu": ""}, ["a"], slots=8, host="h", pid=7, version="1", skew=-20)
+        worker = await world.store.liveness.register("w", about, START, TTL)
+
+        assert await world.store.liveness.renew(worker, world.now, TTL) == []
+        (kept,) = await world.store.insights.workers(START)
+        assert await world.store.liveness.renew(worker, world.now, TTL, 1_800_000) == []
+        (said,) = await world.store.insights.workers(START)
+
+        assert kept.about == replace(about, ttl=TTL)
+        assert said.about == replace(about, ttl=TTL, skew=1_800_000)
 
     async def test_a_renewal_that_comes_after_a_younger_one_shortens_no_life(self, world: World) -> None:
         worker = await world.worker()
@@ -141,11 +155,8 @@ class TestShards:
     async def lease(self, store: Store, shard: int = 5) -> ShardLease:
         return (await store.leases.shards())[shard]
 
-    async def take(
-        self, store: Store, owner: str, now: int = START, ttl: int = 10 * SECOND, patience: int = MINUTE, epoch: int | None = None
-    ) -> int | None:
-        seen = (await self.lease(store)).epoch if epoch is None else epoch
-        return await store.leases.take(5, seen, owner, now, ttl, patience)
+    async def take(self, store: Store, owner: str, now: int = START, ttl: int = 10 * SECOND, seen: ShardLease | None = None) -> int | None:
+        return (await store.leases.take([seen or await self.lease(store)], owner, now, ttl)).get(5)
 
     async def test_all_shards_are_there_in_order(self, store: Store) -> None:
         assert [lease.shard for lease in await store.leases.shards()] == list(range(SHARDS))
@@ -158,42 +169,90 @@ class TestShards:
         assert epoch == before.epoch + 1
         assert await self.lease(store) == ShardLease(5, epoch, "a", START + 10 * SECOND, START)
 
-    async def test_a_held_shard_is_not_taken(self, store: Store) -> None:
-        await self.take(store, "a")
+    async def test_who_took_it_for_free_was_too_slow_when_its_owner_stirred(self, store: Store) -> None:
+        epoch = await self.take(store, "a")
+        seen = await self.lease(store)
+        await store.leases.renew("a", {5: epoch}, START + 1, 10 * SECOND)
 
-        assert await self.take(store, "b", now=START + 10 * SECOND - 1) is None
+        assert await self.take(store, "b", now=START + 2, seen=seen) is None
 
         assert (await self.lease(store)).owner == "a"
 
-    async def test_a_shard_whose_lease_ran_out_is_taken(self, store: Store) -> None:
-        epoch = await self.take(store, "a")
-
-        assert await self.take(store, "b", now=START + 10 * SECOND) == epoch + 1
-
-    async def test_a_shard_whose_owner_shows_no_progress_is_taken(self, store: Store) -> None:
-        await self.take(store, "a", ttl=DAY)
-
-        assert await self.take(store, "b", now=START + MINUTE - 1, ttl=DAY) is None
-        assert await self.take(store, "b", now=START + MINUTE, ttl=DAY) is not None
-
-    async def test_a_lease_beyond_all_sense_is_taken(self, store: Store) -> None:
-        # The store's clock was set back by an hour after "a" took it.
-        await self.take(store, "a", now=START + HOUR)
-
-        assert await self.take(store, "b", now=START, patience=DAY) is not None
-
     async def test_who_read_an_old_epoch_was_too_slow(self, store: Store) -> None:
-        old = (await self.lease(store)).epoch
+        old = await self.lease(store)
+        await self.take(store, "a", now=old.progress_at)
+
+        assert await self.take(store, "b", now=START + HOUR, seen=old) is None
+
+    async def test_several_are_taken_at_once_and_each_by_itself(self, store: Store) -> None:
+        seen = (await store.leases.shards())[3:6]
         await self.take(store, "a")
 
-        assert await self.take(store, "b", now=START + HOUR, epoch=old) is None
+        taken = await store.leases.take(seen, "b", START + 1, SECOND)
+
+        assert taken == {lease.shard: lease.epoch + 1 for lease in seen if lease.shard != 5}
+        assert [lease.owner for lease in (await store.leases.shards())[3:6]] == ["b", "b", "a"]
+
+    async def test_whose_shard_was_taken_is_no_dispatcher_until_he_announces_himself(self, store: Store) -> None:
+        await store.leases.announce_dispatcher("a", START, MINUTE)
+        await self.take(store, "a")
+        await self.take(store, "b", now=START + 1)
+
+        assert await store.leases.announce_dispatcher("b", START + 1, MINUTE) == ["b"]
+        assert await store.leases.announce_dispatcher("a", START + 1, MINUTE) == ["a", "b"]
+
+    async def test_who_was_too_slow_to_take_sends_nobody_away(self, store: Store) -> None:
+        await store.leases.announce_dispatcher("a", START, MINUTE)
+        seen = await self.lease(store)
+        await self.take(store, "a")
+
+        assert await self.take(store, "b", now=START + 1, seen=seen) is None
+
+        assert await store.leases.announce_dispatcher("b", START + 1, MINUTE) == ["a", "b"]
+
+    async def test_who_is_dead_besides_goes_with_the_owner_and_only_if_something_was_taken(self, store: Store) -> None:
+        for name in ("a", "b", "c"):
+            await store.leases.announce_dispatcher(name, START, MINUTE)
+        seen = await self.lease(store)
+        await self.take(store, "a")
+
+        assert await store.leases.take([seen], "b", START + 1, SECOND, ["c"]) == {}
+        assert await store.leases.announce_dispatcher("b", START + 1, MINUTE) == ["a", "b", "c"]
+        await store.leases.take([await self.lease(store)], "b", START + 1, SECOND, ["c"])
+        assert await store.leases.announce_dispatcher("b", START + 1, MINUTE) == ["b"]
+
+    async def test_who_stirs_shows_progress_on_his_own_and_lengthens_no_lease(self, store: Store) -> None:
+        epoch = await self.take(store, "a")
+
+        await store.leases.stir("a", [5], START + 7)
+        await store.leases.stir("b", [5, 6], START + 9)
+
+        assert await self.lease(store) == ShardLease(5, epoch, "a", START + 10 * SECOND, START + 7)
+
+    async def test_a_glance_shows_what_is_not_ours(self, store: Store) -> None:
+        await self.take(store, "a")
+
+        assert [lease.shard for lease in await store.leases.glance("a", START - SECOND, START)] == [n for n in range(SHARDS) if n != 5]
+        assert await self.lease(store) in await store.leases.glance("b", START - SECOND, START)
+
+    @pytest.mark.parametrize(("due", "late"), [(-3 * SECOND - 1, False), (-3 * SECOND, True), (-SECOND, True), (1 - SECOND, False)])
+    @pytest.mark.parametrize("kind", ["schedule", "timer"])
+    async def test_late_is_what_was_due_from_then_to_then(self, world: World, kind: str, due: int, late: bool) -> None:
+        job = await world.job(at=START if kind == "schedule" else None)
+        if kind == "timer":
+            await world.enqueue(job, due_in=1)
+        due_at = START + (kind == "timer")
+
+        seen = await world.store.leases.glance("a", due_at - due - 3 * SECOND, due_at - due - SECOND)
+
+        assert [lease.shard for lease in seen if lease.is_late] == ([shard_of(job.id)] if late else [])
 
     async def test_of_many_that_take_one_shard_one_gets_it(self, store: Store) -> None:
-        seen = (await self.lease(store)).epoch
+        seen = await self.lease(store)
 
-        epochs = await asyncio.gather(*(self.take(store, f"owner-{nth}", epoch=seen) for nth in range(8)))
+        epochs = await asyncio.gather(*(self.take(store, f"owner-{nth}", seen=seen) for nth in range(8)))
 
-        assert [epoch for epoch in epochs if epoch is not None] == [seen + 1]
+        assert [epoch for epoch in epochs if epoch is not None] == [seen.epoch + 1]
 
     async def test_epochs_strictly_grow(self, store: Store) -> None:
         epochs = [await self.take(store, f"owner-{nth}", now=START + nth * HOUR) for nth in range(5)]

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from duly.adapters.sql import listing
 from duly.domain.instants import HOUR, MINUTE, SECOND
 from duly.domain.lifecycle import JobState
 from tests.conformance.world import World
 
 
-async def test_those_that_wait_are_read_soonest_first(world: World) -> None:
+@pytest.mark.parametrize("few", [listing.FEW_JOBS, 0], ids=["of a tenant with few jobs", "of a tenant with many"])
+async def test_those_that_wait_are_read_soonest_first(world: World, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "FEW_JOBS", few)
     await world.add_tenant(2)
     late = await world.job("late", at=world.now + 2 * HOUR)
     soon = await world.job("soon", at=world.now + HOUR)
@@ -17,10 +25,35 @@ async def test_those_that_wait_are_read_soonest_first(world: World) -> None:
     await world.store.definitions.set_state(1, paused.id, JobState.PAUSED, paused.next_fire_at, None, world.now)
     jobs = world.store.definitions
 
-    assert [job.id for job in await jobs.waiting_jobs(1, world.now + 3 * HOUR, 10)] == [soon.id, late.id]
-    assert [job.id for job in await jobs.waiting_jobs(1, world.now + 3 * HOUR, 1)] == [soon.id]
-    assert [job.id for job in await jobs.waiting_jobs(1, world.now + 2 * HOUR, 10)] == [soon.id]
-    assert await jobs.waiting_jobs(1, world.now + HOUR, 10) == []
+    async def waiting(before: int, limit: int) -> list[UUID]:
+        found, known_until = await jobs.waiting_jobs(1, before, limit)
+        assert known_until == before
+        return [job.id for job in found]
+
+    assert await waiting(world.now + 3 * HOUR, 100) == [soon.id, late.id]
+    assert await waiting(world.now + 2 * HOUR, 100) == [soon.id]
+    assert await waiting(world.now + HOUR, 100) == []
+    if few:
+        assert await waiting(world.now + 3 * HOUR, 1) == [soon.id]
+
+
+async def test_of_many_that_wait_the_answer_says_until_when_they_are_all(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "FEW_JOBS", 0)
+    await world.add_tenant(2)
+    theirs = world.spec("theirs", at=world.now + MINUTE)
+    crowd = [replace(theirs, name=f"theirs-{n}", timing=replace(theirs.timing, run_at=world.now + n * MINUTE)) for n in range(1, 300)]
+    await world.store.definitions.create_jobs([([world.new_job(spec, tenant=2) for spec in crowd], None)], world.now)
+    first = await world.job("first", at=world.now + 30)
+    last = await world.job("last", at=world.now + 10_000 * MINUTE)
+
+    found, known_until = await world.store.definitions.waiting_jobs(1, world.now + 20_000 * MINUTE, 32)
+
+    # Two of each shard are read: what lies behind the second of any is not known.
+    assert world.now + 30 < known_until < world.now + 300 * MINUTE
+    assert [job.id for job in found] == [first.id]
+    everything, known_until = await world.store.definitions.waiting_jobs(1, world.now + 20_000 * MINUTE, 5_000)
+    assert known_until == world.now + 20_000 * MINUTE
+    assert [job.id for job in everything] == [first.id, last.id]
 
 
 async def test_those_that_were_made_or_changed_are_found(world: World) -> None:

@@ -13,6 +13,7 @@ from duly.domain.job import Priority
 from duly.domain.lifecycle import Outcome, State
 from duly.domain.retry import RetryPolicy
 from duly.ports.store import LossReport
+from tests.conformance.ledger import raw
 from tests.conformance.world import START, TTL, World
 
 
@@ -89,6 +90,24 @@ class TestLose:
         assert await world.store.losses.lose(world.after_loss, world.now, 10) == LossReport()
 
         assert await world.states(ids) == [State.RUNNING]
+
+    async def test_what_a_newer_release_wrote_waits_for_somebody_who_can_read_it(self, world: World) -> None:
+        job, newer = await world.jobs(2)
+        runs = [*await world.enqueue(job), *await world.enqueue(newer, 2)]
+        await world.claimed(await world.worker())
+        await raw(world.engine, f"UPDATE job_versions SET definition = '[]' WHERE id = {newer.version.number}")
+        await world.wish(runs[2])
+        world.turn(TTL)
+
+        report = await world.lose()
+
+        assert (report.lost, report.dead) == (3, 1)
+        standings = await world.store.cancels.cancel(1, runs[2:], "somebody", world.now)
+        assert standings == {runs[2]: State.CANCELLED}
+        world.turn(WAIT_AFTER_LOSS)
+        assert (await world.promote()).promoted == 2
+        again = await world.claimed(await world.worker())
+        assert sorted(again.ids) == sorted(runs[:2])
 
     async def test_sweeping_again_finds_nothing(self, world: World) -> None:
         await abandon(world, 2)

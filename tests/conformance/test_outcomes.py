@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from duly.adapters.sql.postgres.work import WORTH_IT
 from duly.domain.execution import Claimed, LogLine
-from duly.domain.instants import MINUTE, SECOND
+from duly.domain.instants import HOUR, MINUTE, SECOND
 from duly.domain.job import Priority
 from duly.domain.lifecycle import Outcome, State
+from duly.domain.limits import Limits
+from duly.domain.overlap import OverlapPolicy
 from duly.domain.retry import Backoff, RetryPolicy
 from tests.conformance.ledger import raw
 from tests.conformance.world import RETRIES, START, World
@@ -314,6 +318,131 @@ class TestClosing:
         await world.store.outcomes.finish(await world.worker(), [], [held.claimed.lease], world.now)
 
         assert await leases(world) == 1
+
+
+class TestWhole:
+    """A lease of some size whose executions have all succeeded is reported at once; however it is reported, the same follows."""
+
+    COUNT = 2 * WORTH_IT
+
+    async def test_every_result_and_time_reaches_its_own_execution(self, world: World) -> None:
+        held = await shift(world, self.COUNT)
+        said = [None, "0", '{"n":12345678901234567890123}', '"\\u00fc, ü and null"', "[null]", '""']
+        reports = [
+            replace(item, result=said[nth % len(said)], started_at=START + nth, finished_at=START + 2 * nth)
+            for nth, item in enumerate(await world.ended(held.claimed, Outcome.SUCCEEDED))
+        ]
+
+        assert await world.store.outcomes.finish(held.worker, reports, [held.claimed.lease], world.now) == set()
+
+        for nth, run_id in enumerate(held.ids):
+            found = await world.execution(run_id)
+            assert (found.state, found.result, found.started_at, found.finished_at, found.attempt, found.fence, found.worker) == (
+                State.SUCCEEDED,
+                said[nth % len(said)],
+                START + nth,
+                START + 2 * nth,
+                1,
+                held.claimed.lease,
+                held.worker,
+            )
+        assert await leases(world) == 0
+
+    @pytest.mark.parametrize("order", [slice(None), slice(None, None, -1), slice(1, None), slice(WORTH_IT)], ids=str)
+    async def test_in_any_order_and_in_part(self, world: World, order: slice) -> None:
+        held = await shift(world, self.COUNT)
+        reports = await world.ended(held.claimed, Outcome.SUCCEEDED)
+        first, rest = reports[order], [item for item in reports if item not in reports[order]]
+
+        assert await world.store.outcomes.finish(held.worker, first, [held.claimed.lease], world.now) == set()
+        assert await leases(world) == bool(rest)
+        if rest:
+            assert await world.store.outcomes.finish(held.worker, rest, [held.claimed.lease], world.now) == set()
+
+        assert set(await world.states(held.ids)) == {State.SUCCEEDED}
+        assert await leases(world) == 0
+
+    async def test_a_worker_that_was_replaced_is_refused(self, world: World) -> None:
+        held = await shift(world, self.COUNT)
+        world.turn(MINUTE)
+        await world.lose()
+
+        assert await held.end(Outcome.SUCCEEDED) == set(held.ids)
+
+        assert State.SUCCEEDED not in await world.states(held.ids)
+
+    async def test_another_workers_lease_is_no_right(self, world: World) -> None:
+        held = await shift(world, self.COUNT)
+        other = Shift(world, await world.worker(), held.claimed)
+
+        assert await other.end(Outcome.SUCCEEDED) == set(held.ids)
+
+        assert await leases(world) == 1
+
+    async def test_a_repeat_changes_nothing(self, world: World) -> None:
+        held = await shift(world, self.COUNT)
+        assert await held.end(Outcome.SUCCEEDED) == set()
+
+        assert await held.end(Outcome.SUCCEEDED, result='"again"') == set()
+
+        assert {(await world.execution(id)).result for id in held.ids} == {'"done"'}
+
+    async def test_what_was_reported_before_is_not_reported_twice(self, world: World) -> None:
+        held = await shift(world, self.COUNT)
+        assert await held.end(Outcome.SUCCEEDED, *held.ids[: WORTH_IT // 2], close=False) == set()
+
+        assert await held.end(Outcome.SUCCEEDED, result='"again"') == set()
+
+        assert [(await world.execution(id)).result for id in held.ids[:2] + held.ids[-2:]] == ['"done"'] * 2 + ['"again"'] * 2
+        assert await leases(world) == 0
+
+    @pytest.mark.parametrize(
+        "limit",
+        [{"limits": Limits(max_concurrent=COUNT)}, {"overlap": OverlapPolicy.QUEUE_ONE, "every": HOUR}],
+        ids=["slots", "places"],
+    )
+    async def test_what_they_hold_is_passed_on(self, world: World, limit: dict[str, Any]) -> None:
+        jobs = await world.jobs(self.COUNT if "every" in limit else 1, **limit)
+
+        async def come() -> None:
+            await (world.fire() if "every" in limit else world.enqueue(jobs[0], self.COUNT))
+
+        await come()
+        worker = await world.worker(ttl=2 * HOUR)
+        claimed = await world.claimed(worker)
+        world.turn(HOUR)
+        await come()
+        assert (len(claimed.ids), await world.claim(worker)) == (self.COUNT, None)
+
+        assert await world.finish(worker, claimed) == set()
+
+        assert len((await world.claimed(worker)).ids) == self.COUNT
+
+    async def test_each_ends_as_the_attempt_that_it_was(self, world: World) -> None:
+        runs = await world.enqueue(await world.job(), self.COUNT)
+        await world.run(Outcome.FAILED)
+        world.turn(MINUTE)
+        await world.promote()
+
+        await world.run()
+
+        assert {(await world.execution(run)).attempt for run in runs} == {2}
+
+    async def test_beside_other_leases_and_other_ends(self, world: World) -> None:
+        job = await world.job()
+        worker = await world.worker()
+        held: list[Claimed] = []
+        for _ in range(3):
+            await world.enqueue(job, self.COUNT)
+            held.append(await world.claimed(worker))
+        reports = [report for claimed in held for report in await world.ended(claimed, Outcome.SUCCEEDED)]
+        reports[self.COUNT] = (await world.ended(held[1], Outcome.FAILED))[0]
+
+        assert await world.store.outcomes.finish(worker, reports, [claimed.lease for claimed in held], world.now) == set()
+
+        states = [state for claimed in held for state in await world.states(claimed.ids)]
+        assert [nth for nth, state in enumerate(states) if state is not State.SUCCEEDED] == [self.COUNT]
+        assert await leases(world) == 0
 
 
 class TestLogs:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from duly.domain.instants import HOUR, MINUTE, SECOND
+from duly.domain.instants import HOUR, MINUTE, SECOND, Instant
 from duly.domain.job import Job
 from duly.domain.lifecycle import Outcome, SkipReason, State, is_final
 from duly.domain.limits import Limits
@@ -174,19 +174,19 @@ class TestTakingThePlaceOfThePrevious:
 
 @dataclass
 class Watch:
-    """Who is at work, as the workers see it: from the claim's answer to just before the report."""
+    """Who is at work, as the workers see it: from the claim's answer to just before the report, or until the lease is over."""
 
     limit: int
-    live: set[UUID] = field(default_factory=set)
+    live: dict[UUID, Instant] = field(default_factory=dict)
     most: int = 0
 
-    def come(self, run_id: UUID) -> None:
-        self.live.add(run_id)
+    def come(self, run_id: UUID, now: Instant, leased_until: Instant) -> None:
+        self.live = {other: until for other, until in self.live.items() if until > now} | {run_id: leased_until}
         self.most = max(self.most, len(self.live))
         assert len(self.live) <= self.limit, f"{len(self.live)} at once"
 
     def go(self, run_id: UUID) -> None:
-        self.live.discard(run_id)
+        self.live.pop(run_id, None)
 
 
 @pytest.mark.parametrize(
@@ -230,12 +230,13 @@ async def test_no_interleaving_lets_more_in(open_engine: Opener, policy: dict[st
 
         async def work(world: World) -> None:
             while not over.is_set():
+                leased_until = world.now + 3 * MINUTE
                 worker = await world.worker(ttl=3 * MINUTE)
                 claimed = await world.claim(worker, 2, of=[job])
                 if claimed is None:
                     continue
                 for run_id in claimed.ids:
-                    watch.come(run_id)
+                    watch.come(run_id, world.now, leased_until)
                 asked = await world.store.liveness.renew(worker, world.now, 3 * MINUTE)
                 stops = {getattr(stop, "id", stop) for stop in asked or ()}
                 outcome = world.chance.choice((Outcome.SUCCEEDED, Outcome.SUCCEEDED, Outcome.FAILED, Outcome.RELEASED, Outcome.WORKER_LOST))

@@ -12,6 +12,7 @@ import pytest
 
 from duly.adapters.sql.engine import Lane
 from duly.adapters.sql.engine_postgres import PostgresEngine
+from duly.adapters.sql.postgres.work import WORTH_IT
 from duly.adapters.sql.statements import statements
 from duly.domain.decide import Firing
 from duly.domain.instants import HOUR, MINUTE
@@ -55,12 +56,16 @@ def literal(value: Any) -> str:
     """A parameter as text; the statement's own casts say what it is."""
     if value is None:
         return "NULL"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
     if isinstance(value, list):
         return "'{" + ",".join("NULL" if item is None else _element(item) for item in value) + "}'"
     return f"'{_element(value)}'"
 
 
 def _element(value: Any) -> str:
+    if isinstance(value, bytes):
+        return f"\\x{value.hex()}"
     if isinstance(value, str):
         return json.dumps(value).replace("'", "''")
     return str(value) if isinstance(value, UUID) else str(int(value))
@@ -164,15 +169,19 @@ async def test_plans_made_on_an_empty_store_still_walk_when_it_is_full(cold: Wor
         calls: dict[str, Callable[[], Awaitable[Any]]] = {
             "work": lambda: store.ready.work([route], 10),
             "claim": lambda: world.claim(worker, BATCH, of=[job]),
+            "versions": lambda: store.definitions.versions([job.version.number]),
             "due_schedules": lambda: store.schedules.due_schedules(range(SHARDS), world.now, 2),
             "upcoming": lambda: store.schedules.upcoming(range(SHARDS), world.now, world.now + HOUR, 2),
             "fire": lambda: world.fire(firing),
             "promote": lambda: world.promote(limit=2),
-            "finish": lambda: world.finish(worker, claimed),
+            "finish_whole": lambda: world.finish(worker, claimed),
+            "finish": lambda: world.finish(worker, claimed, only=claimed.ids[: WORTH_IT - 1]),
             "finish_mixed": lambda: world.finish(worker, claimed, Outcome.FAILED),
         }
         await world.ended(claimed, Outcome.SUCCEEDED)
-        return {name: await captured(engine, call) for name, call in calls.items()}
+        sent = {name: await captured(engine, call) for name, call in calls.items()}
+        assert {name for name in sent if sent[name][0] != name} <= {"finish_whole"}, "a lease of two is not worth it"
+        return sent
 
     await world.enqueue(job, 2)
     for call in (await hot_calls()).values():
@@ -183,6 +192,44 @@ async def test_plans_made_on_an_empty_store_still_walk_when_it_is_full(cold: Wor
     found = {name: faults(await explainer.plan(*call)) for name, call in (await hot_calls()).items()}
 
     assert {name: wrong for name, wrong in found.items() if wrong} == {}
+
+
+BURST = 200_000
+
+
+@pytest.mark.slow
+async def test_a_worker_that_idled_on_an_empty_store_claims_from_a_burst_along_the_key(cold: World) -> None:
+    """Its plans were made while nothing was there; then 200,000 come at once, and no statistics know of them."""
+    world, engine, store = cold, cold.engine, cold.store
+    await store.retention.prepare(world.now, HOUR)
+    job = await world.job()
+    worker = await world.worker(ttl=HOUR)
+    explainer = Explainer(engine)
+    route = job.version.route
+
+    async def claim() -> dict[str, Any]:
+        return await explainer.plan(*(await captured(engine, lambda: world.claim(worker, BATCH, of=[job]))))
+
+    async def work() -> dict[str, Any]:
+        return await explainer.plan(*(await captured(engine, lambda: store.ready.work([route], 64))))
+
+    for _ in range(10):
+        await claim()
+        await work()
+    ids = f"overlay(md5('burst' || n) placing left(replace(duly_id_floor({START})::text, '-', ''), 12) from 1)::uuid"
+    series = f"FROM generate_series(1, {BURST}) n"
+    await raw(engine, f"{HEADERS} SELECT {ids}, '{job.id}', {job.version.number}, 1, {route}, 1, {START}, {START}, {START} {series}")
+    await raw(engine, f"INSERT INTO ready SELECT {route}, 1, {START}, {ids}, 1, 0 {series}")
+
+    for plan in (await claim(), await work()):
+        assert faults(plan) == []
+        assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 20 * BATCH
+    # … and so does whoever really claims, and finishes.
+    claimed = await world.claimed(worker, BATCH, of=[job])
+    assert len(claimed.ids) == BATCH
+    ended = await world.ended(claimed, Outcome.SUCCEEDED)
+    finish = await captured(engine, lambda: store.outcomes.finish(worker, ended, [claimed.lease], world.now))
+    assert faults(await explainer.plan(*finish)) == []
 
 
 # ------------------------------------------------------------ SQLite
@@ -241,9 +288,9 @@ WALKS = [
     "logs",
     "job",
     "job_named",
-    "version",
+    "versions",
     "lock_job",
-    "version_number",
+    "replaced_version",
     "use_key",
     "used_key",
     "take_shard",

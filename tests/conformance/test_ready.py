@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from duly.domain import portion, trail
 from duly.domain.fairness import Ask
 from duly.domain.instants import HOUR, MINUTE, SECOND
 from duly.domain.lifecycle import Outcome, State
+from duly.domain.unreadable import Unreadable
 from tests.conformance.world import START, TTL, World
 
 
@@ -26,6 +30,31 @@ class TestClaim:
         assert claimed.job_versions == [job.version.number] * 2
         assert claimed.due_ats == [START] * 2
         assert claimed.holds_place == [False, False]
+
+    async def test_a_payload_that_nobody_can_decode_spoils_nothing_but_its_own_execution(self, world: World) -> None:
+        job = await world.job()
+        good, beyond, deep = [
+            (await world.enqueue(job, payload=payload))[0] for payload in ('{"n":1}', '{"n":1e400}', "[" * 3000 + "]" * 3000)
+        ]
+        worker = await world.worker()
+
+        claimed = await world.claimed(worker)
+
+        for found in (claimed, *await world.store.ready.held_by(worker)):
+            payloads = dict(zip(found.ids, found.payloads, strict=True))
+            assert payloads[good] == {"n": 1}
+            assert isinstance(payloads[beyond], Unreadable)
+            assert isinstance(payloads[deep], Unreadable)
+            assert found.marked
+
+    async def test_large_payloads_are_claimed_in_portions(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(portion, "LARGEST_ANSWER", 100_000)
+        await world.enqueue(await world.job(), 10, payload=f'"{"x" * 19_000}"')
+        worker = await world.worker()
+
+        sizes = [len((await world.claimed(worker, quota)).ids) for quota in (1, 1000, 1000)]
+
+        assert sizes == [1, 5, 4]
 
     async def test_the_best_ranked_go_first(self, world: World) -> None:
         job = await world.job()
@@ -190,3 +219,38 @@ class TestHeldBy:
 
         assert held.ids == [claimed.ids[3]]
         assert await world.store.ready.held_by(other) == []
+
+
+class TestTrail:
+    """A slow claim is followed by some that begin where it ended."""
+
+    @pytest.fixture(autouse=True)
+    def all_are_slow(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(trail, "SLOW", 0)
+        monkeypatch.setattr(trail, "SLOW_LOOKS", 1)
+        monkeypatch.setattr(trail, "FULL_LOOKS_IN", 1_000_000)
+        monkeypatch.setattr(trail, "WORTH", 0)
+
+    async def test_all_of_a_queue_is_claimed_once_and_in_order(self, world: World) -> None:
+        job = await world.job()
+        ids = await world.enqueue(job, 25)
+        worker = await world.worker()
+
+        claimed = [(await world.claimed(worker, of=[job], quota=7)).ids for _ in range(4)]
+
+        assert [len(part) for part in claimed] == [7, 7, 7, 4]
+        assert [sorted(part) for part in claimed] == [sorted(ids[nth : nth + 7]) for nth in range(0, 25, 7)]
+        assert await world.claim(worker, of=[job], quota=7) is None
+
+    async def test_what_enters_before_it_is_found_when_there_is_nothing_behind(self, world: World) -> None:
+        job = await world.job()
+        worker = await world.worker()
+        await world.enqueue(job, 4)
+        await world.claimed(worker, of=[job], quota=2)
+        urgent = world.new_executions(job, 1)[0]._replace(rank=0)
+        await world.store.intake.enqueue([urgent], world.now)
+
+        found = [(await world.claimed(worker, of=[job], quota=2)).ids for _ in range(2)]
+
+        # SQLite leaves no dead rows behind, and looks at the head each time.
+        assert [urgent.id in ids for ids in found] == ([False, True] if world.engine.name == "postgres" else [True, False])

@@ -182,10 +182,10 @@ class TestPrune:
 @pytest.mark.parametrize("engine", ["postgres"], indirect=True)
 class TestPartitions:
     async def test_days_ahead_are_made_once(self, world: World) -> None:
-        assert await world.store.retention.prepare(world.now, 2 * DAY) == 9
+        assert await world.store.retention.prepare(world.now, 2 * DAY) == 12
 
         assert await world.store.retention.prepare(world.now, 2 * DAY) == 0
-        assert await world.store.retention.prepare(world.now, 3 * DAY) == 3
+        assert await world.store.retention.prepare(world.now, 3 * DAY) == 4
         assert "executions_20241004" in await partitions(world)
 
     async def test_rows_land_in_the_partition_of_their_day(self, world: World) -> None:
@@ -212,10 +212,21 @@ class TestPartitions:
 
         assert {name.rsplit("_")[-1] for name in await partitions(world)} == {"20241006", "20241007"}
 
+    async def test_days_are_dropped_though_keys_run_out_all_the_time(self, world: World) -> None:
+        await world.store.retention.prepare(world.now, 3 * DAY)
+        job = await world.job()
+        await world.store.intake.enqueue_once(1, world.new_executions(job, 1), world.key("key", lasts=1), world.now)
+        before = await partitions(world)
+
+        await world.store.retention.prune(TODAY + 2 * DAY, world.now + 2, 100)
+
+        assert await raw(world.engine, "SELECT key FROM idempotency") == []
+        assert await partitions(world) < before
+
     async def test_concurrent_preparations_make_each_once(self, world: World) -> None:
         made = await asyncio.gather(*(world.store.retention.prepare(world.now, 2 * DAY) for _ in range(3)))
 
-        assert sum(made) == 9
+        assert sum(made) == 12
 
     async def test_a_reader_of_the_history_is_waited_for_by_nobody(self, world: World) -> None:
         await world.store.retention.prepare(world.now, 3 * DAY)
@@ -223,9 +234,30 @@ class TestPartitions:
 
         async with engine._pools[Lane.GENERAL].connection() as reader, reader.transaction():
             await reader.fetch("SELECT count(*) FROM executions")
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 dropped = await world.store.retention.prune(TODAY + 2 * DAY, world.now, 100)
                 await world.enqueue(await world.job())
 
         assert dropped == 0
         assert await world.store.retention.prune(TODAY + 2 * DAY, world.now, 100) == 1
+
+    async def test_lines_stand_in_their_day_and_go_with_it_but_for_those_of_what_stays(self, world: World) -> None:
+        await world.store.retention.prepare(world.now, DAY)
+        job = await world.job()
+        ids = await world.enqueue(job, 2)
+        worker = await world.worker()
+        for claimed in [await world.claimed(worker, 1) for _ in ids]:
+            lines = [(claimed.lease, id, 1, LogLine(world.now, "info", "line")) for id in claimed.ids]
+            await world.store.outcomes.append_logs(worker, lines)
+            if claimed.ids == ids[:1]:
+                await world.finish(worker, claimed)
+        before = await raw(world.engine, "SELECT tableoid::regclass::text AS place FROM logs")
+
+        world.turn(40 * DAY)
+        await prune(world, world.now - 30 * DAY, limit=100)
+
+        after = await raw(world.engine, "SELECT id, tableoid::regclass::text AS place FROM logs")
+        assert {row["place"].rpartition("_")[0] for row in before} == {"logs"}
+        assert not any("default" in row["place"] for row in before)
+        assert [(row["id"], row["place"]) for row in after] == [(ids[1], "logs_default")]
+        assert [line.message for _, _, line in await world.store.insights.logs(ids[1], None, 0, 10)] == ["line"]

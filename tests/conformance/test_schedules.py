@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -200,6 +201,22 @@ class TestFire:
 
         assert sorted(await world.run()) == sorted(fire_id(job.id, START) for job in jobs)
 
+    async def test_one_that_is_later_than_its_jitter_stands_for_its_nominal_time_at_every_attempt(self, world: World) -> None:
+        job = await world.job(every=HOUR)
+        firing = await world.decide()
+        world.turn(5 * SECOND)
+        await world.fire(replace(firing, fires=[fire._replace(delay=3 * SECOND, rank=fire.rank + 3 * SECOND) for fire in firing.fires]))
+        worker = await world.worker()
+
+        first = await world.claimed(worker, of=[job])
+        await world.finish(worker, first, Outcome.FAILED)
+        world.turn(MINUTE)
+        await world.promote()
+        again = await world.claimed(await world.worker(), of=[job])
+
+        assert (first.ids, first.scheduled_ats, first.due_ats) == (again.ids, [START], [START + 3 * SECOND])
+        assert again.scheduled_ats == [START]
+
 
 class TestPromote:
     async def test_only_what_is_due_becomes_ready(self, world: World) -> None:
@@ -268,7 +285,7 @@ class TestUpcoming:
 
     async def upcoming(self, world: World, after: int, until: int, limit: int = 100) -> list[int]:
         found = await world.store.schedules.upcoming(range(SHARDS), START + after, START + until, limit)
-        return [at - START for at in found]
+        return [coming.at - START for coming in found]
 
     async def test_schedules_and_timers_come_soonest_first(self, world: World, job: Job) -> None:
         await world.enqueue(job, due_in=3 * MINUTE)
@@ -281,11 +298,14 @@ class TestUpcoming:
         assert await self.upcoming(world, 2 * MINUTE - 1, 2 * MINUTE) == [2 * MINUTE]
         assert await self.upcoming(world, 0, 2 * MINUTE - 1) == []
 
-    async def test_an_instant_is_named_once(self, world: World, job: Job) -> None:
-        for _ in range(3):
-            await world.enqueue(await world.job(), due_in=2 * MINUTE)
+    async def test_an_instant_is_named_once_for_each_shard(self, world: World, job: Job) -> None:
+        others = [await world.job() for _ in range(3)]
+        for other in others:
+            await world.enqueue(other, 2, due_in=2 * MINUTE)
 
-        assert await self.upcoming(world, 0, HOUR) == [2 * MINUTE]
+        coming = await world.store.schedules.upcoming(range(SHARDS), START, START + HOUR, 100)
+
+        assert coming == sorted({(START + 2 * MINUTE, shard_of(one.id)) for one in (job, *others)})
 
     async def test_the_limit_keeps_the_soonest(self, world: World) -> None:
         for nth in (4, 1, 3, 2):

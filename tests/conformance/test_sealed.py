@@ -223,10 +223,10 @@ async def test_a_bulk_action_keeps_its_payload_closed(sealed: World, clear: Stor
     assert shown is not None
     assert (CANARY in repr(below), shown.about["payload"]) == (False, PAYLOAD)
 
-    await sealed.store.letters.change_batch(id, 1, shown.about)
+    assert await sealed.store.letters.abort_batch(id, sealed.now)
     again = await sealed.store.letters.batch(1, id)
     assert again is not None
-    assert again.about == shown.about
+    assert again.about == shown.about | {"abortedAt": sealed.now}
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ async def test_all_values_must_fit_and_a_plain_fire_has_its_versions_payload(wor
 
 
 async def test_a_search_that_finds_nothing_ends_all_the_same(world: World, crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapter, "CHUNK", 2)
+    monkeypatch.setattr(adapter, "MOST_AT_ONCE", 2)
     monkeypatch.setattr(adapter, "FEW_JOBS", 0)
     monkeypatch.setattr(usecase, "MOST_STEPS", 3)
     search = Search(world.store.search, Still())

@@ -16,7 +16,9 @@ from duly.domain.lifecycle import Outcome, State
 from duly.domain.limits import Limits
 from duly.domain.overlap import OverlapPolicy
 from duly.ports.store import WorkerAbout
+from duly.usecases import log_bounds, workers
 from duly.usecases.workers import Leased, Report, Workers
+from tests.conformance.ledger import raw
 from tests.conformance.test_races import Opener, worlds
 from tests.conformance.world import TTL, World
 
@@ -63,6 +65,44 @@ class Site:
 @pytest.fixture
 def site(world: World) -> Site:
     return Site(world)
+
+
+async def test_a_payload_that_nobody_can_decode_is_dead_and_its_neighbours_are_leased(site: Site) -> None:
+    job = await site.world.job(limits=Limits(max_concurrent=2))
+    bad, good, waiting = [(await site.world.enqueue(job, payload=payload))[0] for payload in ('{"n":1e400}', "1", "2")]
+    worker = await site.register()
+
+    leased = await site.leased(worker)
+
+    assert leased.claimed.ids == [good]
+    assert await site.world.states([bad, good, waiting]) == [State.DEAD, State.RUNNING, State.PENDING]
+    assert "PayloadUnreadable" in (await site.world.execution(bad)).error
+
+
+async def test_what_does_not_fit_into_one_answer_goes_back(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "LARGEST_LEASE", 100_000)
+    own = await site.world.job(payload=f'"{"x" * 30_000}"')
+    runs = [*await site.world.enqueue(own, 2), *await site.world.enqueue(own, 3, payload=f'"{"y" * 30_000}"')]
+    worker = await site.register()
+
+    first = await site.leased(worker)
+    await site.world.promote()
+    second = await site.leased(worker, known=(first.claimed.lease,))
+
+    assert [len(leased.claimed.ids) for leased in (first, second)] == [3, 2]
+    assert sorted(first.claimed.ids + second.claimed.ids) == sorted(runs)
+    assert {(await site.world.execution(run)).state for run in runs} == {State.RUNNING}
+
+
+async def test_what_a_newer_release_wrote_goes_back_with_its_slot(site: Site) -> None:
+    job = await site.world.job(limits=Limits(max_concurrent=1))
+    first, second = await site.world.enqueue(job, 2)
+    number = job.version.number
+    await raw(site.world.engine, f"UPDATE job_versions SET definition = '[]' WHERE id = {number}")
+
+    assert await site.lease(await site.register()) is None
+
+    assert await site.world.states([first, second]) == [State.SCHEDULED, State.PENDING]
 
 
 async def test_an_execution_is_leased_and_completed(site: Site) -> None:
@@ -283,6 +323,16 @@ async def test_a_batch_is_taken_item_by_item(site: Site) -> None:
     assert sorted(state.name for state in await site.world.states(runs)) == ["RUNNING", "SCHEDULED", "SUCCEEDED"]
 
 
+async def test_a_heartbeat_says_how_far_the_clock_of_the_worker_is_off(site: Site) -> None:
+    worker = await site.register(skew=40_000)
+
+    await site.workers.heartbeat(ME, worker, None, -3_000_000)
+    await site.workers.heartbeat(ME, worker, None)
+
+    (row,) = await site.world.store.insights.workers(site.world.now)
+    assert row.about.skew == -3_000_000
+
+
 async def test_a_cancel_is_heard_and_a_failure_after_it_is_final(site: Site) -> None:
     [run] = await site.world.enqueue(await site.world.job())
     worker = await site.register()
@@ -331,8 +381,8 @@ async def test_lines_checkpoints_and_progress_are_kept_under_the_lease_alone(sit
     held = (leased.claimed.lease, run)
     line = LogLine(site.world.now, "info", "hello", {"n": 1})
 
-    assert await site.workers.log(ME, one, [(held, line), ((held[0] + 1, run), line)]) == 1
-    assert await site.workers.log(ME, other, [(held, line)]) == 0
+    assert await site.workers.log(ME, one, [(held, line), ((held[0] + 1, run), line)]) == (1, 0)
+    assert await site.workers.log(ME, other, [(held, line)]) == (0, 0)
     await site.workers.checkpoint(ME, one, held, 1, '{"at":1}')
     await site.workers.checkpoint(ME, one, held, 1, '{"at":1}')
     await site.workers.checkpoint(ME, one, held, 3, '{"at":3}')
@@ -450,3 +500,39 @@ async def test_a_limit_lets_the_next_one_in_when_its_holder_ends_over_http(site:
     assert len(following.claimed.ids) == 1
     assert set(following.claimed.ids) <= {first, second}
     assert outcome is Outcome.RELEASED or following.claimed.ids != leased.claimed.ids
+
+
+async def test_what_an_attempt_logs_over_http_is_bounded_and_says_what_is_missing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_bounds, "MOST_LINES", 5)
+    [run] = await site.world.enqueue(await site.world.job())
+    worker = await site.register()
+    leased = await site.leased(worker)
+    held = (leased.claimed.lease, run)
+    line = LogLine(site.world.now, "info", "hello")
+    # Another server counts what this one has taken.
+    other = Site(site.world)
+
+    assert await site.workers.log(ME, worker, [(held, line)] * 3) == (3, 0)
+    assert await other.workers.log(ME, worker, [(held, line)] * 4) == (2, 2)
+    assert await other.workers.log(ME, worker, [(held, line)] * 2) == (0, 2)
+    await other.end(worker, leased, Outcome.SUCCEEDED)
+
+    kept = [line.message for _, _, line in await site.world.store.insights.logs(run, None, 0, 100)]
+    assert kept == ["hello"] * 5 + ["more than 10,000 lines or 4 MiB: the rest is not kept", "not kept: 4 lines, 20 bytes"]
+
+
+async def test_a_long_flood_over_http_is_counted_anew_now_and_then(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_bounds, "MOST_LINES", 6)
+    monkeypatch.setattr(log_bounds, "COUNTED_EVERY", 2)
+    [run] = await site.world.enqueue(await site.world.job())
+    worker = await site.register()
+    leased = await site.leased(worker)
+    held = (leased.claimed.lease, run)
+    line = LogLine(site.world.now, "info", "x")
+    other = Site(site.world)
+
+    told = [await one.workers.log(ME, worker, [(held, line)]) for one in (site, other) * 6]
+
+    # Each of the two may be over by what it takes between two counts, and no further.
+    assert 6 <= sum(kept for kept, _ in told) <= 6 + 2
+    assert [dropped for _, dropped in told[-2:]] == [1, 1]

@@ -264,8 +264,8 @@ class World:
         await self.store.losses.bury_workers(self.now)
         return await self.store.losses.lose(self.after_loss, self.now, limit)
 
-    def after_loss(self, lost: Lost, version: JobVersion) -> Verdict:
-        return decide.after_loss(lost, version.spec.retry, self.now)
+    def after_loss(self, lost: Lost, version: JobVersion | None) -> Verdict:
+        return decide.after_loss(lost, None if version is None else version.spec.retry, self.now)
 
     async def cancel(self, *ids: ExecutionId, tenant: int = 1, kill_after: Micros | None = None) -> dict[ExecutionId, State]:
         return await self.store.cancels.cancel(tenant, ids, "somebody", self.now, kill_after)

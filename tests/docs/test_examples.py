@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from pathlib import Path
 
@@ -68,7 +67,57 @@ def test_the_bank_moves_money_once_on_sqlite(fleet: Fleet, tmp_path: Path) -> No
     tables.close()
 
 
-def test_the_code_of_the_how_to_pages_can_be_read() -> None:
-    for page in (ROOT / "docs" / "how-to").glob("*.md"):
-        for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
-            compile(block, str(page), "exec")
+@pytest.fixture
+def flows(tmp_path: Path):  # type: ignore[no-untyped-def]
+    made = Fleet(f"sqlite:///{tmp_path / 'flows.db'}", tmp_path)
+    yield made
+    made.stop()
+
+
+def _run(fleet: Fleet, name: str, payload: dict[str, object]) -> str:
+    return str(fleet.call("POST", f"/v1/jobs/{fleet.job(name)}/executions", {"payload": payload})["executionId"])
+
+
+def _ended(fleet: Fleet, run: str) -> dict[str, object]:
+    final = ("SUCCEEDED", "DEAD", "CANCELLED")
+    eventually(lambda: fleet.call("GET", f"/v1/executions/{run}")["state"] in final, 60, "the run ended")
+    return fleet.call("GET", f"/v1/executions/{run}")  # type: ignore[no-any-return]
+
+
+def _states(fleet: Fleet, run: str) -> dict[str, str | None]:
+    return {step["name"]: step["state"] for step in fleet.call("GET", f"/v1/executions/{run}/steps")["steps"]}
+
+
+def test_the_nightly_load_waits_for_its_approval(flows: Fleet) -> None:
+    flows.start_api("up", "examples.workflows.etl:app")
+    run = _run(flows, "etl", {"files": ["a", "bb", "ccc"]})
+
+    eventually(lambda: _states(flows, run)["publish"] == "BLOCKED", 60, "all files are loaded")
+    flows.call("POST", f"/v1/executions/{run}/approve", {"step": "publish"})
+
+    assert _ended(flows, run)["result"] == {"publish": 6}
+    assert _states(flows, run)["tell"] == "SKIPPED"
+
+
+def test_an_order_that_fails_is_undone(flows: Fleet) -> None:
+    flows.start_api("up", "examples.workflows.order:app")
+    bad, good = _run(flows, "order", {"item": "book", "fails": True}), _run(flows, "order", {"item": "pen"})
+
+    assert _ended(flows, bad)["state"] == "DEAD"
+    assert _states(flows, bad) == {
+        "reserve": "SUCCEEDED",
+        "charge": "SUCCEEDED",
+        "ship": "DEAD",
+        "refund": "SUCCEEDED",
+        "put_back": "SUCCEEDED",
+    }
+    assert _ended(flows, good)["result"] == {"ship": "shipped with receipt for pen"}
+    assert _states(flows, good)["refund"] == "SKIPPED"
+
+
+def test_a_training_runs_another_workflow_and_keeps_the_best(flows: Fleet) -> None:
+    flows.start_api("up", "examples.workflows.training:app")
+
+    ended = _ended(flows, _run(flows, "training", {}))
+
+    assert (ended["state"], ended["result"]) == ("SUCCEEDED", {"keep": 5.4})

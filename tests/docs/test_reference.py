@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from duly.domain.codes import CODES
-from duly.domain.why import MEANINGS, WhyCode
+from duly.domain.why.answers import MEANINGS, WhyCode
 from scripts.reference import TARGET, pages
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +37,21 @@ def test_every_reason_has_a_meaning_and_is_given_somewhere() -> None:
     assert given == {code.name for code in WhyCode}
 
 
+def anchors(page: Path) -> set[str]:
+    """The ids of a page's headings, as the site and the forge make them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    titles = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", line) for line in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in titles}
+
+
 def test_links_in_the_documents_lead_somewhere() -> None:
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")]:
-        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} → {target}"
+        for target, anchor in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text(encoding="utf-8")):
+            leads_to = page.parent / target if target else page
+            assert leads_to.exists(), f"{page.relative_to(ROOT)} → {target}"
+            assert not anchor or anchor in anchors(leads_to), f"{page.relative_to(ROOT)} → {target}#{anchor}"
+
+
+def test_a_heading_that_is_not_there_would_be_noticed() -> None:
+    assert "what-a-restored-store-does" in anchors(ROOT / "docs/how-to/backup.md")
+    assert "what-a-restored-store-did" not in anchors(ROOT / "docs/how-to/backup.md")

@@ -17,7 +17,7 @@ WORKER = Path(__file__).parents[2] / "examples" / "worker-node" / "worker.mjs"
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed: the worker in JavaScript was not tried"),
 ]
 
@@ -74,7 +74,7 @@ def test_it_drains_on_sigterm_and_lets_what_runs_end(fleet: Fleet, node: subproc
 
     node.send_signal(signal.SIGTERM)
 
-    assert node.wait(timeout=30) == 0
+    assert node.wait(timeout=90) == 0
     execution = fleet.call("GET", f"/v1/executions/{run}")
     assert (execution["state"], execution["attempt"]) == ("SUCCEEDED", 1)
     assert [worker["state"] for worker in fleet.call("GET", "/v1/workers")["items"]] == ["LOST"]

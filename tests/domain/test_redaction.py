@@ -90,6 +90,21 @@ def test_the_end_of_a_text_begins_with_no_half_of_a_value() -> None:
         assert not any("0123456789abcdef"[nth:] in shown for nth in range(16 - 3))
 
 
+def test_a_text_that_was_cut_ends_with_no_half_of_a_value() -> None:
+    veil = Veil(["0123456789abcdef", "abababab"])
+    text = "x" * 10 + "0123456789abcdef" + "y" * 5 + "abababab"
+
+    for length in range(len(text) + 1):
+        shown = veil.over_start(text[:length])
+        assert not any(value[:4] in shown for value in ("0123456789abcdef", "abababab")), (length, shown)
+    assert veil.over_start(text) == "x" * 10 + MASK + "y" * 5 + MASK
+    assert veil.over_start("nothing of it") == "nothing of it"
+
+
+def test_a_value_in_lower_case_is_hidden_too() -> None:
+    assert Veil(["AcMe-ToKeN"]).over("acme-token.example.com") == f"{MASK}.example.com"
+
+
 def test_a_veil_that_learns_forgets_the_oldest() -> None:
     veil = Veil(["first value"])
     veil.learn(f"value number {nth}" for nth in range(MOST_VALUES))

@@ -371,11 +371,11 @@ def test_a_time_that_every_year_skips_ends_in_a_bounded_search() -> None:
     # The second Sunday in March at 02:30 is always in New York's gap, since 2007.
     schedule = cron("30 2 8-14 3 */7", "America/New_York", gap="skip")
 
-    begin = time.perf_counter()
+    begin = time.process_time()
     found = next_fire(schedule, at("2026-01-01 00:00"))
 
     assert found is None
-    assert time.perf_counter() - begin < 0.5
+    assert time.process_time() - begin < 0.5
 
 
 # --- zones ------------------------------------------------------------------------------------
@@ -618,7 +618,7 @@ def test_the_rarest_date_is_found_in_five_milliseconds() -> None:
     schedule = cron("30 2 */28 2 MON#5", "America/New_York")
     times = []
     for number in range(5):
-        begin = time.perf_counter()
+        begin = time.process_time()
         assert next_fire(schedule, at("2072-03-01 00:00") + number) is not None
-        times.append(time.perf_counter() - begin)
+        times.append(time.process_time() - begin)
     assert min(times) < 0.005

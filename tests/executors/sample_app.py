@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from duly.domain.errors import LeaseLost
 from duly.domain.instants import SECOND
+from duly.ports.current import speaker
 from duly.ports.endings import Discard, Failure, Snooze
 from duly.ports.handlers import Attempt, ExecutorKind, PythonCall
+from duly.ports.traces import carried
+
+
+class Speaking(NamedTuple):
+    """What the SDK's context is for whoever hears a handler speak."""
+
+    speaks_for: Attempt
 
 
 def describe(attempt: Attempt) -> dict[str, Any]:
@@ -25,6 +34,7 @@ def describe(attempt: Attempt) -> dict[str, Any]:
         "payload": attempt.payload,
         "job": attempt.version.spec.name,
         "clock": attempt.clock() // (60 * SECOND),
+        "trace": [attempt.traceparent, carried()],
     }
 
 
@@ -33,6 +43,16 @@ def prints(attempt: Attempt) -> None:
     print("to the error", file=sys.stderr)
     sys.stdout.write("without a newline")
     attempt.log("info", "structured", {"rows": 3, "odd": object})
+
+
+def logs(attempt: Attempt) -> None:
+    speaker.set(Speaking(attempt))
+    logging.getLogger("shop.orders").info("paid %d", 7, extra={"customer": "ann", "token": "hunter22"})
+    logging.getLogger("shop").error("token=hunter22")
+    quiet = logging.getLogger("shop.quiet")
+    quiet.addHandler(logging.StreamHandler())
+    quiet.propagate = False
+    quiet.warning("to the error, by a handler of its own")
 
 
 def floods(attempt: Attempt) -> str:
@@ -126,7 +146,7 @@ def returns_an_object(attempt: Attempt) -> object:
 class Application:
     def calls(self) -> Mapping[str, PythonCall]:
         functions: list[Callable[[Attempt], Any]] = [
-            describe, prints, floods, concurrent, raises, refuses, exits, leaves, aborts, waits, waits_async,
+            describe, prints, logs, floods, concurrent, raises, refuses, exits, leaves, aborts, waits, waits_async,
             polls, tells, snoozes, discards, ignores, returns_an_object,
         ]  # fmt: skip
         return {function.__name__: PythonCall(function.__name__, ExecutorKind.PROCESS, function) for function in functions}

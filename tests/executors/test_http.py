@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import json
 import shutil
 import ssl
 import subprocess
@@ -15,7 +16,9 @@ import pytest
 
 from duly.domain.ids import execution_text
 from duly.domain.instants import HOUR, SECOND
-from duly.executors.http import http_handler, is_own, retry_after
+from duly.domain.redaction import Veil
+from duly.executors.http import http_handler, retry_after
+from duly.executors.outbound import is_own
 from duly.ports.endings import Failure
 from duly.ports.handlers import Attempt, Handler
 from tests.executors.attempts import NOW, http
@@ -74,6 +77,18 @@ async def test_the_payload_is_posted_with_the_facts_of_the_attempt() -> None:
         "duly-fence": "42",
         "duly-scheduled-at": "2026-01-01T00:00:00Z",
     }
+
+
+async def test_a_traced_attempt_hands_its_context_on_unless_the_job_has_one() -> None:
+    async with serve(answer()) as server:
+        for headers in ({}, {"Traceparent": "the job's own"}):
+            attempt = http(f"http://127.0.0.1:{server.port}/", headers=headers)
+            attempt.extras.traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+            await caller().run(attempt)
+        await caller().run(http(f"http://127.0.0.1:{server.port}/"))
+
+    sent = [headers.get("traceparent") for _, headers, _ in server.requests]
+    assert sent == ["00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "the job's own", None]
 
 
 async def test_a_secret_signs_the_time_and_the_body() -> None:
@@ -271,6 +286,36 @@ async def test_a_name_server_that_changes_its_mind_at_every_question_leads_nowhe
     assert failures[0].type in ("ConnectionFailed", "Timeout", "TlsFailed")
 
 
+SECRET = "Canary-0123456789abcdefghijklmnopqrstuvwxyz-Canary"
+
+
+@pytest.mark.parametrize("cut", [4096, 65_536])
+@pytest.mark.parametrize("status", ["200 OK", "500 Oops", "302 Found"])
+async def test_an_answer_that_is_cut_in_the_middle_of_a_secret_shows_none_of_it(status: str, cut: int) -> None:
+    body = b"x" * (cut - 20) + SECRET.encode() + b"y" * 100
+    async with serve(answer(status, body, f"Location: https://example.com/{'x' * 160}{SECRET}")) as server:
+        attempt = http(f"http://127.0.0.1:{server.port}/")
+        attempt.extras.veil = Veil([SECRET])
+        try:
+            told = attempt.hidden_json(json.dumps(await caller().run(attempt)))
+        except Failure as failure:
+            told = attempt.redacted(f"{failure} {failure.detail}")
+
+    assert "xxxx" in told
+    assert SECRET[:4] not in told
+
+
+@pytest.mark.parametrize("host", [f"{SECRET}.example.com", f"{SECRET}{SECRET}.example.com", f"{SECRET}_-.example.com", f"{SECRET}.test"])
+async def test_a_secret_in_a_host_is_not_told(host: str) -> None:
+    attempt = http(f"https://{host}/")
+    attempt.extras.veil = Veil([SECRET])
+
+    failure = await failure_of(caller(resolver=resolver_to("10.0.0.1")), attempt)
+
+    assert failure.type == "AddressRefused"
+    assert SECRET[:10].lower() not in attempt.redacted(str(failure)).lower()
+
+
 async def test_a_secret_in_a_header_cannot_become_a_second_one() -> None:
     attempt = http("https://example.com/", headers={"Authorization": "hunter2\r\nX-Injected: 1"})
     failure = await failure_of(caller(resolver=resolver_to("1.1.1.1")), attempt)
@@ -408,7 +453,7 @@ def test_an_address_of_this_host_is_known_as_its_own() -> None:
 
 
 async def test_a_public_address_of_this_host_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duly.executors.http.is_own", lambda address: True)
+    monkeypatch.setattr("duly.executors.outbound.is_own", lambda address: True)
 
     failure = await failure_of(caller(allow=[], resolver=resolver_to("1.1.1.1")), http("https://me.example.com/"))
 

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ import pytest
 
 from duly.domain.errors import LeaseLost
 from duly.domain.instants import SECOND
+from duly.domain.job import JobType, Timing
 from duly.domain.lifecycle import Outcome
-from duly.executors.output import MOST_LINES
+from duly.domain.logs import MOST_LINES
 from duly.executors.processes import ProcessPool
 from duly.executors.python import python_handlers
 from duly.ports.endings import Died, Discard, Failure, Snooze
@@ -131,7 +133,7 @@ async def test_stuck_threads_do_not_starve_healthy_jobs() -> None:
         task.cancel()
     await asyncio.wait(stuck)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         healthy = await asyncio.gather(*(handler.run(python("it")) for _ in range(2)))
 
     assert healthy == ["done", "done"]
@@ -148,7 +150,9 @@ def test_a_process_handler_needs_a_pool() -> None:
 async def test_a_child_sees_the_attempt_as_the_worker_does_and_is_used_again(pool: ProcessPool) -> None:
     handlers = {handler.name: handler for handler in python_handlers(app.calls(), threads=1, processes=pool)}
 
-    first = await handlers["describe"].run(python("describe", payload={"region": "eu"}, attempt=2))
+    traced = python("describe", payload={"region": "eu"}, attempt=2)
+    traced.extras.traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    first = await handlers["describe"].run(traced)
     second = await handlers["describe"].run(python("describe", payload=None))
 
     assert first == {
@@ -159,7 +163,9 @@ async def test_a_child_sees_the_attempt_as_the_worker_does_and_is_used_again(poo
         "payload": {"region": "eu"},
         "job": "nightly",
         "clock": NOW // 60_000_000,
+        "trace": [traced.traceparent, traced.traceparent],
     }
+    assert second["trace"] == [None, None]
     assert first["pid"] == pool.pids()[0] != os.getpid()
 
 
@@ -444,3 +450,12 @@ async def test_uvloop_runs_and_stops_children_too() -> None:
         await pool.close()
 
     await asyncio.to_thread(uvloop.run, main())
+
+
+async def test_a_version_whose_schedule_was_asked_for_is_sent_like_any_other(pool: ProcessPool) -> None:
+    attempt = python("describe", payload=5)
+    timing = Timing(type=JobType.INTERVAL, every=60 * SECOND, anchor=NOW)
+    attempt.version = replace(attempt.version, spec=replace(attempt.version.spec, timing=timing))
+    assert attempt.version.schedule is not None
+
+    assert await pool.run("describe", attempt) is not None

@@ -15,7 +15,7 @@ import pytest
 
 from duly.domain.ids import execution_text
 from duly.domain.lifecycle import Outcome
-from duly.executors.output import MOST_LINES
+from duly.domain.logs import MOST_BYTES, MOST_LINES
 from duly.executors.shell import shell_handler
 from duly.ports.endings import Failure
 from duly.ports.handlers import Attempt, Handler
@@ -164,7 +164,7 @@ async def test_one_endless_line_is_bounded_too(handler: Handler) -> None:
 
     await handler.run(attempt)
 
-    assert sum(len(message) for level, message in attempt.lines() if level == "info") <= 1 << 20
+    assert sum(len(message) for level, message in attempt.lines() if level == "info") <= MOST_BYTES
     assert all("\0" not in message for _, message in attempt.lines())
 
 

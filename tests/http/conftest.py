@@ -13,8 +13,8 @@ import pytest
 from duly.adapters.sql.engine import Engine
 from duly.adapters.sql.engine_postgres import PostgresEngine
 from duly.adapters.sql.engine_sqlite import InlineSqliteEngine
-from duly.adapters.sql.migrate import upgrade
 from duly.adapters.sql.store import store_on
+from duly.dashboard.pages import pages
 from duly.domain.access import Role
 from duly.domain.execution import Claimed, Finished, LogLine, WorkerId
 from duly.domain.fairness import Ask
@@ -26,6 +26,7 @@ from duly.ports.keys import KeyRow
 from duly.ports.store import Store, WorkerAbout
 from duly.usecases import access as keys
 from tests.api import services_on
+from tests.services.databases import in_memory
 
 START = from_rfc3339("2026-01-05T12:00:00Z")
 ADMIN, OPERATOR, VIEWER, WORKER, STRANGER = (f"duly_{name}_key_for_tests" for name in ("admin", "operator", "viewer", "worker", "stranger"))
@@ -73,6 +74,9 @@ class NotedHints:
         await asyncio.sleep(0)
         self.clock.turn(round(timeout * SECOND))
         return False
+
+    async def wait_flow(self, timeout: float) -> bool:
+        return await self.wait_ready(timeout)
 
     async def wait_due(self, until: Instant, timeout: float) -> list[Instant]:
         return []
@@ -161,8 +165,7 @@ async def bench(request: pytest.FixtureRequest, store_kind: str) -> AsyncIterato
     if store_kind == "postgres":
         engine = PostgresEngine(request.getfixturevalue("postgres_store"))
     else:
-        engine = InlineSqliteEngine()
-        await upgrade(engine)
+        engine = await in_memory(InlineSqliteEngine())
     store = store_on(engine)
     clock = HandClock()
     hints = NotedHints(clock)
@@ -189,7 +192,7 @@ async def bench(request: pytest.FixtureRequest, store_kind: str) -> AsyncIterato
         await engine.script("SELECT setval(pg_get_serial_sequence('tenants', 'tenant'), max(tenant)) FROM tenants;")
     await store.keys.add_key(key_row(STRANGER, Role.ADMIN, tenant=2))
     services = services_on(store, clock, entropy, hints, ready=ready, version="1.2.3")
-    yield Bench(create_api(services, sleep=sleep, entropy=entropy), services, store, clock, hints, slept, is_away)
+    yield Bench(create_api(services, sleep=sleep, entropy=entropy, pages=pages()), services, store, clock, hints, slept, is_away)
     await engine.close()
 
 

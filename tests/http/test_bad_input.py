@@ -14,6 +14,7 @@ from duly.domain.codes import CODES
 from duly.domain.errors import Unavailable
 from duly.http.app import route_table
 from tests.http.conftest import ADMIN, Bench
+from tests.http.test_routing import filled
 
 ECHO = {"handler": "duly.echo"}
 # What takes JSON; the one form is tried with the sessions.
@@ -71,7 +72,7 @@ def is_a_problem(answer: httpx.Response) -> bool:
         ({"type": "ONE_TIME"}, "DULY-E105", "runAt"),
         ({"type": "HOURLY"}, "DULY-E106", "type"),
         ({"intervalSec": 0}, "DULY-E106", "intervalSec"),
-        ({"intervalSec": 1.5}, "DULY-E106", "intervalSec"),
+        ({"intervalSec": "60"}, "DULY-E106", "intervalSec"),
         ({"intervalSec": 10**30}, "DULY-E106", "intervalSec"),
         ({"intervalSec": 60, "timezone": "UTC"}, "DULY-E106", "timezone"),
         ({"delaySec": -1}, "DULY-E106", "delaySec"),
@@ -147,9 +148,8 @@ async def test_every_route_refuses_bad_bodies(
     bench: Bench, admin: httpx.AsyncClient, declared: Any, body: bytes, headers: dict[str, str], codes: list[str]
 ) -> None:
     job = await bench.job()
-    path = declared.path.replace("{jobId}", job).replace("{executionId}", await bench.enqueue(job)).replace("{name}", "holidays")
-    path = path.replace("{batchId}", await bench.batch())
-    path = path.replace("{workerId}", "1").replace("{tenant}", "default").replace("{keyId}", "0" * 16)
+    known = {"jobId": job, "executionId": await bench.enqueue(job), "batchId": await bench.batch()}
+    path = filled(declared.path, **known, name="holidays", workerId="1", tenant="default", pool="default")
 
     answer = await admin.request(declared.method, path, content=body, headers={"content-type": "application/json", **headers})
 

@@ -15,6 +15,7 @@ from starlette.types import Message, Scope
 from duly.domain.access import Role
 from duly.domain.instants import MINUTE, SECOND
 from duly.domain.lifecycle import State
+from duly.http.events import BREATHE_EVERY
 from duly.sdk.streams import Event, Events
 from duly.usecases import events as usecase
 from tests.http.conftest import ADMIN, STRANGER, VIEWER, Bench, key_row
@@ -197,7 +198,7 @@ async def test_more_than_is_told_one_by_one_is_said(bench: Bench, monkeypatch: p
 
 async def test_a_quiet_stream_breathes(bench: Bench) -> None:
     async with following(bench) as follower:
-        for _ in range(16):
+        for _ in range(BREATHE_EVERY + 1):
             assert await follower.next() == []
 
         assert follower.text.count(b": breathe") == 1
@@ -234,7 +235,7 @@ async def test_many_followers_cost_one_look(bench: Bench, monkeypatch: pytest.Mo
 
 
 async def test_a_key_has_so_many_streams_and_no_more(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usecase, "MOST_FOLLOWERS", 1)
+    monkeypatch.setattr(usecase, "MOST_STREAMS", 1)
     async with following(bench, VIEWER):
         refused = await bench.client(VIEWER).get("/v1/events")
         assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (429, "DULY-E413", "5")
@@ -242,6 +243,31 @@ async def test_a_key_has_so_many_streams_and_no_more(bench: Bench, monkeypatch: 
             assert other.status == 200
     async with following(bench, VIEWER) as again:
         assert again.status == 200
+
+
+async def test_a_followed_log_is_one_of_the_streams_of_a_key(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usecase, "MOST_STREAMS", 1)
+    run = await bench.enqueue(await bench.job())
+    log = f"/v1/executions/{run}/logs"
+    async with following(bench, VIEWER):
+        refused = await bench.client(VIEWER).get(log, headers={"accept": "text/event-stream"})
+        read = await bench.client(VIEWER).get(log)
+
+    assert (refused.status_code, refused.json()["code"]) == (429, "DULY-E413")
+    assert read.status_code == 200
+
+
+async def test_of_many_streams_that_come_at_once_no_more_are_let_in(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usecase, "MOST_STREAMS", 2)
+    # The key is known by then, so that all come in the same moment; each that is let in ends by itself.
+    assert (await bench.client(VIEWER).get("/v1/session")).status_code == 200
+    bench.api.close()
+
+    answers = await asyncio.gather(*(bench.client(VIEWER).get("/v1/events") for _ in range(6)))
+    after = await bench.client(VIEWER).get("/v1/events")
+
+    assert sorted(answer.status_code for answer in answers) == [200, 200, 429, 429, 429, 429]
+    assert after.status_code == 200
 
 
 @pytest.mark.parametrize("last", ["x", "-1", "1" * 19, "", "1.5"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -11,6 +12,7 @@ from duly.domain.errors import Unavailable
 from duly.domain.instants import HOUR, SECOND
 from duly.domain.lifecycle import State
 from duly.http import health
+from duly.http.app import create_api
 from duly.ports.store import WorkerAbout
 from duly.usecases import inspect
 from tests.http.conftest import STRANGER, Bench
@@ -125,3 +127,63 @@ async def test_the_end_of_time_can_be_previewed(admin: httpx.AsyncClient, zone: 
     answer = await admin.post("/v1/schedules/preview", json=body)
 
     assert answer.status_code == 200
+
+
+async def test_the_preview_says_that_a_time_is_over(admin: httpx.AsyncClient) -> None:
+    over = (await admin.post("/v1/schedules/preview", json={"runAt": "2026-01-05T11:59:59Z"})).json()
+    ahead = (await admin.post("/v1/schedules/preview", json={"runAt": "2026-01-05T12:00:01Z"})).json()
+    now = (await admin.post("/v1/schedules/preview", json={"delaySec": 0})).json()
+
+    assert (over["fires"], over["warnings"]) == ([], ["The time lies in the past: a job that is created with it runs at once."])
+    assert (len(ahead["fires"]), ahead["warnings"], now["warnings"]) == (1, [], [])
+
+
+async def test_scaling_tells_the_load_in_plain_numbers(bench: Bench, admin: httpx.AsyncClient) -> None:
+    job = await bench.job()
+    await bench.enqueue(job)
+    await bench.claim()
+    for _ in range(9):
+        await bench.enqueue(job)
+    bench.clock.turn(5 * SECOND)
+
+    load = (await admin.get("/v1/pools/default/scaling", params={"slotsPerWorker": 2, "max": 4})).json()
+
+    assert {name: load[name] for name in ("pool", "pending", "running", "oldestWaitSec", "workers", "slots")} == {
+        "pool": "default",
+        "pending": 9,
+        "running": 1,
+        "oldestWaitSec": 5.0,
+        "workers": 1,
+        "slots": 4,
+    }
+    # Nothing has ended, so each needs a slot: ten in workers of two, and at most four of those.
+    assert load["recommendedReplicas"] == 4
+    assert (await admin.get("/v1/pools/default/scaling", params={"slotsPerWorker": 2})).json()["recommendedReplicas"] == 5
+    assert (await admin.get("/v1/pools/nobodys/scaling")).json()["recommendedReplicas"] == 0
+
+
+async def test_scaling_refuses_what_cannot_be_aimed_at(bench: Bench, admin: httpx.AsyncClient) -> None:
+    wrong = await admin.get("/v1/pools/default/scaling", params={"min": 3, "max": 2})
+
+    assert (wrong.status_code, wrong.json()["code"]) == (422, "DULY-E106")
+    assert (await admin.get("/v1/pools/default/scaling", params={"targetWaitSec": 0})).status_code == 422
+
+
+async def test_a_stranger_sees_its_own_part_of_the_load(bench: Bench, admin: httpx.AsyncClient) -> None:
+    await bench.enqueue(await bench.job())
+
+    assert (await admin.get("/v1/pools/default/scaling")).json()["pending"] == 1
+    assert (await bench.client(STRANGER).get("/v1/pools/default/scaling")).json()["pending"] == 0
+
+
+async def test_metrics_need_a_key_unless_they_are_for_everybody(bench: Bench, admin: httpx.AsyncClient) -> None:
+    await bench.enqueue(await bench.job())
+
+    answer = await admin.get("/metrics")
+
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert 'duly_pool_pending{pool="default"} 1\n' in answer.text
+    assert (await bench.client(None).get("/metrics")).status_code == 401
+    everybody = create_api(replace(bench.services, metrics_public=True))
+    assert (await bench.client(None, everybody).get("/metrics")).text == answer.text
+    assert (await bench.client(None, everybody).get("/v1/pools")).status_code == 401

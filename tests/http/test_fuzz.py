@@ -11,7 +11,7 @@ from tests.services.postgres import Postgres
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_the_api_is_what_its_document_says(tmp_path: Path, request: pytest.FixtureRequest, kind: str) -> None:
     if kind == "postgres":

@@ -9,9 +9,11 @@ import httpx
 import pytest
 
 from duly.domain.instants import HOUR, to_rfc3339
+from duly.wire.jobs import JobShape
 from tests.http.conftest import ADMIN, STRANGER, Bench
 
 ECHO = {"handler": "duly.echo"}
+JOB_KEYS = frozenset(JobShape.__struct_encode_fields__)
 
 
 async def test_a_job_is_created_and_found_where_it_says(admin: httpx.AsyncClient) -> None:
@@ -253,3 +255,28 @@ async def test_a_delayed_job_can_be_sent_back_as_it_was_read(bench: Bench, admin
     assert (read["type"], read["runAt"]) == ("DELAYED", "2026-01-05T12:01:00Z")
     assert (changed.status_code, changed.json()["runAt"]) == (200, read["runAt"])
     assert both.status_code == 422
+
+
+@pytest.mark.parametrize(
+    "timing",
+    [
+        {},
+        {"schedule": "0 3 * * *", "timezone": "Europe/Berlin"},
+        {"intervalSec": 90, "jitterSec": 1.5},
+        {"intervalSec": 1.5},
+        {"runAt": "2030-01-01T00:00:00Z"},
+        {"delaySec": 60},
+        {"type": "RRULE", "schedule": "FREQ=DAILY"},
+    ],
+    ids=["on demand", "cron", "interval", "fractions", "one time", "delayed", "rule"],
+)
+async def test_what_is_read_can_be_sent_back(bench: Bench, admin: httpx.AsyncClient, timing: dict[str, object]) -> None:
+    job = await bench.job(name="there-and-back", **timing)
+    read = (await admin.get(f"/v1/jobs/{job}")).json()
+
+    answer = await admin.put(f"/v1/jobs/{job}", json={key: value for key, value in read.items() if key in JOB_KEYS})
+
+    assert answer.status_code == 200, answer.text
+    changed = answer.json()
+    assert {key: changed[key] for key in JOB_KEYS & read.keys()} == {key: read[key] for key in JOB_KEYS & read.keys()}
+    assert changed["nextFireAt"] == read["nextFireAt"]

@@ -207,6 +207,7 @@ async def test_another_key_cannot_act_as_a_worker(bench: Bench) -> None:
         (f"/v1/executions/{run}/log", {**fenced, "lines": [{"message": "x"}]}),
         (f"/v1/executions/{run}/checkpoint", {**fenced, "number": 1, "data": 1}),
         (f"/v1/executions/{run}/progress", {**fenced, "progress": 1}),
+        (f"/v1/executions/{run}/parents", fenced),
     ]
     thief = bench.client((await make(bench))["secret"])
     stranger = bench.client((await make(bench, by=STRANGER))["secret"])
@@ -293,3 +294,28 @@ async def test_only_an_admin_sees_or_ends_keys(bench: Bench) -> None:
         assert (await bench.client(OPERATOR).request(method, path)).status_code == 403
     bench.clock.turn(HOUR)
     assert (await listed(bench, made["keyId"]))["revokedAt"] is None
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/keys", {"role": "VIEWER", "name": "eyes"}),
+        ("/v1/tenants/default/keys", {"role": "VIEWER", "name": "eyes"}),
+        ("/v1/links", {"kind": "calendar"}),
+    ],
+)
+async def test_a_repeat_makes_no_second_secret(bench: Bench, path: str, body: dict[str, Any]) -> None:
+    admin, once = bench.client(ADMIN), {"idempotency-key": "once"}
+    listed = "/v1/links" if path == "/v1/links" else "/v1/keys"
+    made = await admin.post(path, json=body, headers=once)
+    before = (await admin.get(listed)).json()["items"]
+
+    again = await admin.post(path, json=body, headers=once)
+    other = await admin.post(path, json=body | {"expiresInSec": 60}, headers=once)
+
+    assert made.status_code == 201
+    assert (again.status_code, again.json()["code"]) == (409, "DULY-E213")
+    assert (made.json().get("keyId") or made.json()["linkId"]) in again.json()["detail"]
+    assert (other.status_code, other.json()["code"]) == (409, "DULY-E207")
+    assert (await admin.get(listed)).json()["items"] == before
+    assert (await admin.post(path, json=body, headers={"idempotency-key": "twice"})).status_code == 201

@@ -109,10 +109,10 @@ def test_thirty_two_levels_pass_and_thirty_three_do_not(bracket: bytes) -> None:
     ids=["openers", "one-tower", "many-empty", "escaped-quotes", "brackets-in-strings", "many-towers"],
 )
 def test_the_scan_of_a_bomb_grows_with_its_size_only(bomb: bytes) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     code_of(bomb)
 
-    assert time.perf_counter() - started < 10.0
+    assert time.process_time() - started < 10.0
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_enums_ranges_and_patterns_are_spelled_out() -> None:
     ) == (1, 1000)
     assert job["name"]["anyOf"][0]["pattern"] == "^[A-Za-z0-9][A-Za-z0-9._:/@-]*$"
     assert job["payload"] == {"$ref": "#/components/schemas/AnyJson"}
-    assert SCHEMAS["JobShape"]["required"] == ["target"]
+    assert SCHEMAS["EnqueueBatchShape"]["required"] == ["executions"]
 
 
 @pytest.mark.parametrize("declared", ROUTES, ids=named)

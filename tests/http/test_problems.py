@@ -23,7 +23,6 @@ def refused(body: bytes, kind: type = JobShape) -> Invalid:
 @pytest.mark.parametrize(
     ("body", "code", "field"),
     [
-        (b"{}", "DULY-E106", "target"),
         (b"[]", "DULY-E106", None),
         (b"null", "DULY-E106", None),
         (b'{"target": {"handler": "a"}, "retires": 1}', "DULY-E106", "retires"),

@@ -8,26 +8,31 @@ import httpx
 import pytest
 from starlette.types import Message, Scope
 
+from duly.dashboard import pages
 from duly.domain.access import Role
 from duly.http.app import Api, route_table
 from duly.http.routing import PUBLIC, Call, Reply, Route, Table, route
 from duly.usecases.access import key_id
 from tests.http.conftest import ADMIN, OPERATOR, STRANGER, URL, VIEWER, WORKER, Bench, key_row
 
-TABLE = route_table()
+TABLE = route_table(pages.ROUTES)
 ROUTES = list(TABLE.routes)
 CLOSED = [declared for declared in ROUTES if declared.role is not None]
-# A preview, and a viewer's own sessions.
-CHANGE_NOTHING_OF_OTHERS = {"/v1/schedules/preview", "/v1/sessions/link", "/logout"}
+# Previews, and a viewer's own sessions.
+CHANGE_NOTHING_OF_OTHERS = {"/v1/alert-rules/preview", "/v1/schedules/preview", "/v1/sessions/link", "/logout"}
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY"]
 IDS = {
     "{name}": "no-such",
     "{tenant}": "no-such",
+    "{pool}": "no-such",
     "{jobId}": "job_" + "0" * 32,
     "{executionId}": "run_" + "0" * 32,
+    "{incidentId}": "inc_" + "0" * 32,
+    "{linkId}": "0" * 16,
     "{batchId}": "batch_" + "0" * 32,
     "{workerId}": "0",
     "{keyId}": "0" * 16,
+    "{edition}": "0" * 16,
 }
 
 
@@ -56,10 +61,12 @@ def body_for(declared: Route, worker: str) -> object:
         "complete_execution": fenced,
         "fail_execution": fenced,
         "release_execution": fenced,
+        "list_parents": fenced,
         "log_lines": {**fenced, "lines": [{"message": "here"}]},
         "save_checkpoint": {**fenced, "number": 1, "data": {}},
         "tell_progress": {**fenced, "progress": {}},
         "backfill_job": {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"},
+        "signal_run": {"name": "payment"},
     }
     return bodies.get(declared.handle.__name__)
 
@@ -157,7 +164,11 @@ def test_reading_takes_a_viewer_and_writing_more() -> None:
     for declared in CLOSED:
         if declared.role is Role.WORKER:
             assert declared.method == "POST", named(declared)
-        elif declared.path.startswith(("/v1/keys", "/v1/audit")):
+        elif declared.path.startswith(("/v1/keys", "/v1/audit", "/v1/cluster/store")) or declared.path in (
+            "/audit",
+            "/audit.jsonl",
+            "/tenants",
+        ):
             assert declared.role is Role.ADMIN, named(declared)
         elif declared.method == "GET" or declared.path in CHANGE_NOTHING_OF_OTHERS:
             assert declared.role is Role.VIEWER, named(declared)
@@ -188,7 +199,7 @@ async def test_every_route_is_closed_without_a_valid_key(bench: Bench, declared:
             status, headers, body = await send(bench.api, method, path, key, x_http_method_override="GET")
             assert status == 401, (method, key)
             assert headers[b"www-authenticate"].startswith(b"Bearer")
-            assert b"DULY-E30" in body
+            assert b"DULY-E30" in body or method == "HEAD"
 
 
 @pytest.mark.parametrize("declared", CLOSED, ids=named)
@@ -209,12 +220,23 @@ async def test_a_path_has_one_spelling(bench: Bench, declared: Route) -> None:
 
 @pytest.mark.parametrize("declared", ROUTES, ids=named)
 async def test_other_methods_are_named_as_not_allowed(bench: Bench, declared: Route) -> None:
-    allowed = sorted(other.method for other in ROUTES if other.path == declared.path)
+    methods = {other.method for other in ROUTES if other.path == declared.path}
+    allowed = sorted(methods | {"HEAD"} if "GET" in methods else methods)
 
     for method in set(METHODS) - set(allowed):
         status, headers, _ = await send(bench.api, method, filled(declared.path), ADMIN, x_http_method_override=declared.method)
         assert status == 405
         assert headers[b"allow"].decode().split(", ") == allowed
+
+
+@pytest.mark.parametrize("declared", [declared for declared in ROUTES if declared.method == "GET"], ids=named)
+async def test_head_answers_what_get_would_without_its_body(bench: Bench, declared: Route) -> None:
+    for key in (None, WORKER, ADMIN):
+        status, headers, body = await send(bench.api, "GET", filled(declared.path), key)
+        told, about, nothing = await send(bench.api, "HEAD", filled(declared.path), key)
+        assert (told, nothing) == (status, b"")
+        assert about.get(b"content-type") == headers.get(b"content-type")
+        assert about.get(b"content-length") == headers.get(b"content-length"), (body, about)
 
 
 @pytest.mark.parametrize("key", [WORKER, VIEWER, OPERATOR])
@@ -261,7 +283,7 @@ async def test_malformed_names_are_malformed(bench: Bench, declared: Route) -> N
         assert b"DULY-E114" in body
 
 
-@pytest.mark.parametrize("path", ["/", "", "*", "/v1", "/v2/jobs", "/v1/job", "/favicon.ico", "/metrics", "/docs", "/v1/openapi.yaml"])
+@pytest.mark.parametrize("path", ["", "*", "/v1", "/v2/jobs", "/v1/job", "/favicon.ico", "/metrics/", "/docs", "/v1/openapi.yaml"])
 async def test_what_is_not_there_is_told_to_keyholders_only(bench: Bench, path: str) -> None:
     assert (await send(bench.api, "GET", path))[0] == 401
     status, _, body = await send(bench.api, "GET", path, ADMIN)

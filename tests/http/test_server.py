@@ -99,7 +99,7 @@ async def test_open_streams_end_when_the_server_stops(bench: Bench) -> None:
     ):
         assert answer.status_code == 200
         stop.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             assert await answer.aread() == b""
             await running
 
@@ -113,6 +113,6 @@ async def test_a_listener_that_hangs_up_is_forgotten(bench: Bench, server: ApiSe
             assert line
             break
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while server.server_state.tasks:
             await asyncio.sleep(0.01)

@@ -263,6 +263,19 @@ class TestQuotas:
         bench.clock.turn(SECOND)
         assert (await acme.post(f"/v1/jobs/{job}/executions", json={})).status_code == 201
 
+    async def test_a_payload_for_many_at_once_is_refused_before_anything_is_done(self, bench: Bench) -> None:
+        acme = await tenant(bench, maxPayloadBytes=16)
+        job = await job_of(acme, intervalSec=60, anchorAt="2026-01-05T00:00:00Z")
+        span = {"from": "2026-01-05T11:00:00Z", "to": "2026-01-05T11:10:00Z"}
+        large = {"payload": {"text": "x" * 20}}
+
+        bulk = await acme.post("/v1/executions:bulk", json={"action": "replay", "everything": True, **large})
+        backfill = await acme.post(f"/v1/jobs/{job}/backfill", json=span | large)
+        recorded = (await acme.get("/v1/audit", params={"action": "batch"})).json()["items"]
+
+        assert [(answer.status_code, answer.json()["code"]) for answer in (bulk, backfill)] == [(413, "DULY-E404")] * 2
+        assert recorded == []
+
     async def test_payloads_of_jobs_and_of_executions(self, bench: Bench) -> None:
         acme = await tenant(bench, maxPayloadBytes=20)
         job = await job_of(acme, payload={"fits": 1})

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from uuid import UUID
+
 import httpx
 import pytest
 
+from duly.domain.expected import Sketch
+from duly.domain.ids import parse_job_id
+from duly.domain.instants import SECOND
 from duly.usecases import upcoming
 from tests.http.conftest import STRANGER, Bench
 
@@ -90,6 +96,7 @@ async def test_too_much_is_cut_and_said(admin: httpx.AsyncClient, jobs: dict[str
     few = await shown(admin, f"{WINDOW}&perJob=1000&limit=200")
     monkeypatch.setattr(upcoming, "MOST_JOBS", 5_000)
     monkeypatch.setattr(upcoming, "MOST_FIRES", 10)
+    monkeypatch.setattr(upcoming, "MOST_COUNTED", 10)
     short = await shown(admin, f"{WINDOW}&summary=minute")
 
     # The fourth job in time is one of the two at half past; whatever comes before it is complete.
@@ -125,3 +132,63 @@ async def test_a_cursor_belongs_to_its_window(admin: httpx.AsyncClient, jobs: di
 
     assert (other.status_code, other.json()["code"]) == (422, "DULY-E120")
     assert (await admin.get(f"/v1/upcoming?{WINDOW}&limit=50&cursor={cursor}")).status_code == 200
+
+
+async def test_a_load_has_the_running_time_of_what_fires_and_says_of_how_much_nothing_is_known(
+    bench: Bench, admin: httpx.AsyncClient, jobs: dict[str, str]
+) -> None:
+    sketch = Sketch(bench.clock.now())
+    sketch.add([90 * SECOND] * 20, bench.clock.now())
+    assert await bench.store.figures.count(0, None, UUID(int=1), {parse_job_id(jobs["half"]): (1, sketch)}, bench.clock.now())
+    await admin.post(f"/v1/jobs/{jobs['paused']}/pause")
+
+    page = await shown(admin, f"{WINDOW}&summary=load")
+
+    # What is learnt of durations is right to within five per cent.
+    assert [(minute["at"][11:16], minute["fires"], round(minute["busySec"] / 10)) for minute in page["minutes"]] == [
+        ("12:10", 1, 0),
+        ("12:30", 2, 6),
+        ("12:31", 0, 3),
+    ]
+    assert page["unknown"] == 2
+    far = await admin.get("/v1/upcoming?summary=load&until=2027-01-05T12:00:00Z")
+    assert (far.status_code, far.json()["code"]) == (422, "DULY-E105")
+
+
+async def test_only_the_fires_of_a_pool_are_shown_and_counted(admin: httpx.AsyncClient, jobs: dict[str, str]) -> None:
+    listed = await shown(admin, f"{WINDOW}&pool=slow")
+    counted = await shown(admin, f"{WINDOW}&pool=slow&summary=minute")
+
+    assert [item["jobName"] for item in listed["items"]] == ["hour"]
+    assert counted["minutes"] == [{"at": "2026-01-05T12:30:00Z", "fires": 1, "busySec": None}]
+    assert (await shown(admin, f"{WINDOW}&pool=nowhere"))["items"] == []
+
+
+async def test_a_look_ahead_after_a_shorter_one_repeats_nothing(admin: httpx.AsyncClient, jobs: dict[str, str]) -> None:
+    await shown(admin, f"{WINDOW}&limit=1")
+    later = await shown(admin, "from=2026-01-05T15:00:00Z&until=2026-01-05T16:00:00Z")
+
+    fires = [(item["jobName"], item["at"]) for item in later["items"]]
+    assert len(fires) == len(set(fires))
+    assert [at[11:16] for name, at in fires if name == "half"] == ["15:00", "15:30"]
+
+
+async def test_others_have_their_turn_while_seconds_are_counted(
+    bench: Bench, admin: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upcoming, "BREATHE_EVERY", 10)
+    await bench.job(name="often", schedule="* * * * * *", seconds=True)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    page = await shown(admin, f"{WINDOW}&summary=minute")
+    beside.cancel()
+
+    assert sum(minute["fires"] for minute in page["minutes"]) >= 3_500
+    assert turns >= 350

@@ -29,7 +29,8 @@ async def test_a_worker_key_does_all_that_a_worker_does(bench: Bench) -> None:
 
     lease = (await post(bench, f"/v1/workers/{worker}/lease", max=5)).json()
     told = {"workerId": worker, "fence": lease["leaseId"]}
-    assert (await post(bench, f"/v1/executions/{run}/log", **told, lines=[{"message": "hello", "agoSec": 1}])).json() == {"linesKept": 1}
+    lines = [{"message": "hello token=hunter22", "agoSec": 1}]
+    assert (await post(bench, f"/v1/executions/{run}/log", **told, lines=lines)).json() == {"linesKept": 1, "linesDropped": 0}
     assert (await post(bench, f"/v1/executions/{run}/progress", **told, progress={"done": 1})).status_code == 200
     done = await post(bench, f"/v1/executions/{run}/complete", **told, result=[1])
 

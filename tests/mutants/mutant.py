@@ -23,7 +23,7 @@ class Mutant:
     `old` must stand in `path` (from `src/duly`) exactly once: a mutant that no longer applies says so. `tests` are node ids from
     `tests/`; one of them must fail, within `budget` seconds, and all of them pass without the edit. `seeded` is its number in the
     list of bugs that must die; None for those of our own. `simulation` are seeds of the simulation that must find it too.
-    `quick`: it dies in seconds, so CI runs it.
+    `quick`: it dies in seconds, and CI runs it: one or two of each layer.
     """
 
     name: str

@@ -61,8 +61,8 @@ OF_DECISIONS = (
         name="losses-never-end",
         breaks="I10",
         path="domain/decide.py",
-        old="    if losses >= policy.max_losses:\n",
-        new="    if losses > policy.max_losses:\n",
+        old="    if policy is not None and losses >= policy.max_losses:\n",
+        new="    if policy is not None and losses > policy.max_losses:\n",
         layer=Layer.DOMAIN,
         tests=(f"{_DECISIONS}test_losses_have_their_own_budget",),
     ),
@@ -84,7 +84,6 @@ OF_DECISIONS = (
         new="",
         layer=Layer.DOMAIN,
         tests=("domain/test_schedule.py::test_a_hand_picked_case_fires_at_the_instants_worked_out_for_it",),
-        quick=True,
     ),
     Mutant(
         name="a-skipped-hour-is-dropped",
@@ -143,7 +142,6 @@ OF_DECISIONS = (
         new="COSTS_AN_ATTEMPT = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.RELEASED})",
         layer=Layer.CONFORMANCE,
         tests=("conformance/test_outcomes.py::TestAccepted::test_a_release_keeps_rank_and_budget[sqlite-inline]",),
-        quick=True,
     ),
     Mutant(
         name="a-replay-settles-under-its-old-id",
@@ -162,6 +160,5 @@ OF_DECISIONS = (
         new="fits = self.counted + wanted <= quota",
         layer=Layer.DOMAIN,
         tests=("domain/test_headroom.py::test_nothing_is_admitted_past_the_quota",),
-        quick=True,
     ),
 )

@@ -19,7 +19,6 @@ OF_ROLES = (
         layer=Layer.ROLES,
         tests=(f"{_TRUST}test_a_clock_that_is_an_hour_off_is_put_on_the_store_s",),
         simulation="0:40",
-        quick=True,
     ),
     Mutant(
         name="trust-counts-from-the-answer",
@@ -31,7 +30,6 @@ OF_ROLES = (
         layer=Layer.ROLES,
         tests=(f"{_TRUST}test_a_slow_answer_lengthens_no_trust",),
         simulation="0:40",
-        quick=True,
     ),
     Mutant(
         name="trust-lasts-as-long-as-the-life",
@@ -50,7 +48,6 @@ OF_ROLES = (
         new="        self._lost = False\n",
         layer=Layer.ROLES,
         tests=(f"{_FAULTS}test_trust_that_was_lost_does_not_come_back",),
-        quick=True,
     ),
     Mutant(
         name="a-dispatcher-counts-from-the-answer",
@@ -60,6 +57,33 @@ OF_ROLES = (
         new="        self._trusted_until = self._clock.boottime() + settings.ttl - settings.margin\n",
         layer=Layer.ROLES,
         tests=(f"{_TRUST}test_a_slow_answer_lengthens_no_ownership",),
+    ),
+    Mutant(
+        name="whoever-is-late-is-taken-for-dead",
+        breaks="I8",
+        path="roles/ownership.py",
+        old="(asked - since) // settings.still_for)",
+        new="1)",
+        layer=Layer.ROLES,
+        tests=("roles/test_ownership.py::TestGlances::test_who_is_behind_and_stirs_keeps_his_shards",),
+    ),
+    Mutant(
+        name="a-late-timer-is-nobody-s-business",
+        breaks="I8",
+        path="adapters/sql/sql/fleet.sql",
+        old="d.shard = s.shard AND d.due_at BETWEEN :since AND :until",
+        new="d.shard = s.shard AND d.due_at BETWEEN :since AND :until AND FALSE",
+        layer=Layer.ROLES,
+        tests=("roles/test_ownership.py::TestGlances::test_a_late_timer_is_work_too",),
+    ),
+    Mutant(
+        name="an-owner-who-stirs-in-time-loses-his-shard",
+        breaks="I8",
+        path="adapters/sql/sql/fleet.sql",
+        old="  AND progress_at = :seen_progress\n",
+        new="  AND :seen_progress >= 0\n",
+        layer=Layer.CONFORMANCE,
+        tests=("conformance/test_liveness.py::TestShards::test_who_took_it_for_free_was_too_slow_when_its_owner_stirred[sqlite-inline]",),
     ),
     Mutant(
         name="a-shard-taken-without-an-answer-is-forgotten",
@@ -75,7 +99,7 @@ OF_ROLES = (
         seeded=15,
         breaks="I7",
         path="roles/dispatcher.py",
-        old="        return min(max(until / SECOND, 0.0), self._settings.poll)\n",
+        old="        return min(max(until / SECOND, 0.0), self._poll())\n",
         new="        return max(until / SECOND, 0.0)\n",
         layer=Layer.ROLES,
         tests=(f"{_TRUST}test_a_dispatcher_looks_again_however_far_the_next_known_instant_is",),
@@ -85,7 +109,7 @@ OF_ROLES = (
         name="an-untrusted-worker-goes-on",
         breaks="I5",
         path="roles/worker.py",
-        old="        if not self.heartbeat.is_trusted:\n            self._runners.forget()\n            self._held.clear()\n"
+        old="        if not self.heartbeat.is_trusted:\n            self._runners.forget()\n            self._reports.held.clear()\n"
         '            return Step(self.settings.poll, {"untrusted": 1})\n',
         new="",
         layer=Layer.ROLES,
@@ -105,7 +129,7 @@ OF_ROLES = (
     Mutant(
         name="a-finish-without-an-answer-is-forgotten",
         breaks="I1",
-        path="roles/worker.py",
+        path="roles/reports.py",
         old="            if isinstance(error, Unavailable | asyncio.CancelledError):\n",
         new="            if isinstance(error, asyncio.CancelledError):\n",
         layer=Layer.ROLES,
@@ -117,7 +141,7 @@ OF_ROLES = (
         name="a-drain-swallows-a-cancel",
         seeded=28,
         breaks="I20",
-        path="roles/worker.py",
+        path="roles/reports.py",
         old="            if isinstance(error, Unavailable | asyncio.CancelledError):\n",
         new="            if isinstance(error, Unavailable):\n",
         layer=Layer.ROLES,
@@ -131,7 +155,6 @@ OF_ROLES = (
         new="Outcome.FAILED if verdict.state is State.SCHEDULED else Outcome.TIMED_OUT, verdict)",
         layer=Layer.ROLES,
         tests=("roles/test_endings.py::test_a_snooze_is_no_failure_and_costs_nothing",),
-        quick=True,
     ),
     Mutant(
         name="a-release-waits-until-later",
@@ -150,5 +173,14 @@ OF_ROLES = (
         new="            if (last := saved.get(attempt.id)) is not None and last.number > 1000:\n",
         layer=Layer.ROLES,
         tests=("roles/test_checkpoints.py::test_the_next_attempt_begins_with_the_last_acknowledged_one",),
+    ),
+    Mutant(
+        name="what-cannot-be-read-keeps-its-slot",
+        breaks="I1",
+        path="roles/reports.py",
+        old="now, now, UUID(int=0), 0, holds_place, retry_at=now + UNREADABLE_WAIT)",
+        new="now, now, UUID(int=0), 0, False, retry_at=now + UNREADABLE_WAIT)",
+        layer=Layer.ROLES,
+        tests=(f"{_WORKER}test_what_a_newer_release_wrote_goes_back_with_its_slot",),
     ),
 )

@@ -14,7 +14,6 @@ import pytest
 from duly.adapters.memory.hot_index import MemoryHotIndex
 from duly.adapters.sql.bell import Bell
 from duly.adapters.sql.engine_sqlite import InlineSqliteEngine
-from duly.adapters.sql.migrate import upgrade
 from duly.adapters.sql.store import store_on
 from duly.domain.access import Actor, Role
 from duly.domain.execution import Execution
@@ -34,6 +33,7 @@ from duly.usecases.jobs import Jobs
 from duly.usecases.overdue import Overdue
 from duly.usecases.quotas import Directory
 from duly.wire.jobs import JobShape
+from tests.services.databases import in_memory
 
 ACTOR = Actor(1, "default", Role.ADMIN, "test")
 
@@ -122,8 +122,7 @@ class World:
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    engine = InlineSqliteEngine()
-    await upgrade(engine)
+    engine = await in_memory(InlineSqliteEngine())
     store, clock, transport = store_on(engine), HandClock(), Bell()
     entropy = random.Random(7).getrandbits
     quotas = Directory(store.tenants, clock)

@@ -10,13 +10,16 @@ import msgspec
 import pytest
 
 from duly.domain.access import Actor, Role
+from duly.domain.fairness import slots_kept
 from duly.domain.instants import SECOND
 from duly.domain.job import Job
 from duly.domain.tenants import Tenant
 from duly.ports.handlers import Attempt
+from duly.roles.inbox import Inbox, Mail
 from duly.roles.worker import NEIGHBOUR_FOR, Worker, WorkerSettings
 from duly.wire.jobs import JobShape
 from tests.roles.conftest import World, run_until_idle
+from tests.roles.test_crier import Box
 
 
 async def echo(attempt: Attempt) -> Any:
@@ -178,7 +181,7 @@ async def test_while_slots_are_short_ends_are_reported_several_at_a_time_but_soo
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     one_has_ended = worker.wake.is_set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await worker.wake.wait()
     after_a_breath = (await worker.step(world.clock.now())).did["finished"]
     gates[1].set()
@@ -191,3 +194,28 @@ async def test_while_slots_are_short_ends_are_reported_several_at_a_time_but_soo
     for gate in gates:
         gate.set()
     await run_until_idle(worker, world.clock)
+
+
+async def test_slots_that_are_kept_open_do_not_make_a_worker_with_a_courier_look_away(world: World) -> None:
+    goes_on = asyncio.Semaphore(0)
+
+    async def waits(attempt: Attempt) -> None:
+        await goes_on.acquire()
+
+    world.handle("work", waits)
+    flood, other = await job_of(world, "b"), await job_of(world, "a")
+    await world.enqueue(other)
+    await world.enqueue(flood, 400)
+    worker = await hired(world)
+    worker._inbox = Inbox(Mail(Box(), world.store.ready), world.clock)
+    while await step(world, worker):
+        pass
+    kept = worker.settings.slots - len(worker._runners.running)
+    assert 0 < kept <= slots_kept(worker.settings.slots)
+
+    # Ten end, perhaps the one of the other tenant among them, and nobody names what is ready: it is known that there is more.
+    for _ in range(10):
+        goes_on.release()
+    world.clock.turn(0.05)
+
+    assert sum([await step(world, worker) for _ in range(4)]) in (9, 10)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import threading
+from collections.abc import Sequence
 from typing import Any
+
+import pytest
 
 from duly.domain.instants import SECOND, Micros
 from duly.domain.lifecycle import Outcome, State
 from duly.executors.python import python_handlers
-from duly.ports.handlers import Attempt, ExecutorKind, PythonCall
+from duly.ports.handlers import Attempt, ExecutorKind, Handler, PythonCall
 from duly.roles.worker import Worker
 from tests.roles.conftest import ACTOR, World, run_until_idle
 
@@ -310,3 +314,82 @@ class TestTimeForAllAttempts:
         done = await world.show(id)
         assert (ran, done.state, done.last_outcome) == ([], State.DEAD, Outcome.TIMED_OUT)
         assert json.loads(done.error or "")["reason"] == "execution timeout"
+
+
+async def _settled() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_when_one_that_was_left_behind_comes_back_what_waits_is_run(world: World) -> None:
+    comes_back, ends = asyncio.Event(), asyncio.Event()
+
+    async def work(attempt: Attempt) -> None:
+        until = {"stubborn": comes_back, "long": ends}.get(attempt.payload)
+        while until is not None and not until.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await until.wait()
+
+    async def pass_time(seconds: int) -> None:
+        for _ in range(seconds * 2):
+            world.clock.turn(0.5)
+            await worker.heartbeat.beat(world.store.liveness)
+            await worker.step(world.clock.now())
+            await _settled()
+
+    world.handle("work", work)
+    limited = await world.create(name="limited", timeoutSec=1, stopGraceSec=0)
+    plain = await world.create(name="plain")
+    worker = await world.worker(slots=4)
+    await world.enqueue(limited, payload='"stubborn"')
+    await pass_time(5)
+    assert worker.left_behind == 1
+    worker._appetite = 100
+    await world.enqueue(plain, 3, payload='"long"')
+    world.clock.turn(0.01)
+    ids = await world.enqueue(plain, 3)
+    await worker.step(world.clock.now())
+    await _settled()
+
+    comes_back.set()
+    await _settled()
+    await pass_time(2)
+
+    assert [(await world.show(id)).state for id in ids] == [State.SUCCEEDED] * 3
+    ends.set()
+    await pass_time(1)
+    assert worker.is_idle
+
+
+@pytest.mark.parametrize("batch", [None, 5])
+async def test_a_handler_that_cancels_its_own_task_has_failed_and_nobody_else(world: World, batch: int | None) -> None:
+    async def work(attempt: Attempt) -> None:
+        if attempt.payload == "cancels":
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await asyncio.sleep(0)
+
+    async def many(attempts: Sequence[Attempt]) -> list[None]:
+        for attempt in attempts:
+            await work(attempt)
+        return [None] * len(attempts)
+
+    if batch is None:
+        world.handle("work", work)
+    else:
+        world.registry.add(Handler("work", work, batch=batch, run_many=many))
+    once = {"retryPolicy": {"maxAttempts": 1}} | ({} if batch is None else {"batch": batch})
+    cancelling, job = await world.create(name="cancelling", **once), await world.create(name="plain", **once)
+    bad = await world.enqueue(cancelling, 3, payload='"cancels"')
+    good = await world.enqueue(job, 40)
+    worker = await world.worker(slots=2)
+
+    for _ in range(40):
+        await worker.step(world.clock.now())
+        await _settled()
+
+    assert [(await world.show(id)).state for id in good] == [State.SUCCEEDED] * 40
+    assert [(await world.show(id)).state for id in bad] == [State.DEAD] * 3
+    assert "cancelled itself" in str((await world.show(bad[0])).error)
+    assert worker.is_idle

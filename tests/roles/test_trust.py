@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from duly.adapters.memory.hot_index import MemoryHotIndex
 from duly.adapters.system.clock import SystemClock
 from duly.domain.instants import HOUR, SECOND, Instant
+from duly.ports.hot_index import Coming
+from duly.ports.store import WorkerAbout
 from duly.roles.dispatcher import Dispatcher, DispatcherSettings
+from duly.roles.heartbeat import Heartbeat, HeartbeatSettings
 from duly.roles.ownership import Ownership, OwnershipSettings
 from duly.roles.timekeeper import Timekeeper
 from duly.usecases.quotas import Directory
@@ -44,6 +48,26 @@ async def test_a_slow_answer_lengthens_no_trust(world: World) -> None:
     assert not worker.heartbeat.is_trusted
 
 
+async def test_a_heartbeat_says_how_far_the_clock_is_off_when_that_has_changed(world: World) -> None:
+    about = WorkerAbout("default", skew=0)
+    number = await world.store.liveness.register("skewed", about, world.clock.now(), 15 * SECOND)
+    skews = iter([50_000, 2_500_000, 2_540_000, None])
+    told: list[int | None] = []
+
+    class Overheard:
+        async def renew(self, *args: Any) -> Any:
+            told.append(args[3])
+            return await world.store.liveness.renew(*args)
+
+    heartbeat = Heartbeat(number, world.clock, HeartbeatSettings(), world.clock.boottime(), lambda: next(skews) or 0, 0)
+    for _ in range(3):
+        assert await heartbeat.beat(Overheard())  # type: ignore[arg-type]
+
+    [row] = await world.store.insights.workers(world.clock.now())
+    assert told == [None, 2_500_000, None], "a tenth of a second is news, less is not"
+    assert row.about == replace(about, skew=2_500_000, ttl=15 * SECOND)
+
+
 async def test_who_trusts_itself_is_never_buried(world: World) -> None:
     worker = await world.worker()
     await worker.heartbeat.beat(Slow(world.store.liveness, "renew", world.clock, 6.0))
@@ -64,6 +88,46 @@ async def test_a_slow_answer_lengthens_no_ownership(world: World) -> None:
     assert ownership.epochs() == {}
 
 
+class Answering:
+    """A store an hour ahead, whose answers are under way for so many microseconds each, after it has read its clock."""
+
+    def __init__(self, clock: HandClock, *ways: int) -> None:
+        self._clock, self._ways = clock, list(ways)
+
+    async def store_now(self) -> Instant:
+        read = self._clock.now() + HOUR
+        self._clock.turn(self._ways.pop(0) / SECOND)
+        return read
+
+
+class Noting(HandClock):
+    """Keeps the offset that it is given, as the store's time at boottime zero."""
+
+    offset = 0
+
+    def set_offset(self, offset: int) -> None:
+        self.offset = offset
+
+
+async def test_the_clock_is_as_far_behind_as_the_quickest_answer() -> None:
+    clock = Noting()
+    ahead = clock.now() + HOUR - clock.boottime()
+    store: Any = Answering(clock, 5_000, 9_000, 300, 2_000, 7_000)
+
+    step = await Timekeeper(clock, store, every=20.0).step(clock.now())
+
+    assert clock.offset == ahead - 300
+    assert step.wait == 20.0
+
+
+async def test_a_clock_that_is_known_roughly_is_asked_for_again_soon_and_then_more_seldom() -> None:
+    clock = Noting()
+    store: Any = Answering(clock, *[5_000] * 30)
+    keeper = Timekeeper(clock, store, every=20.0)
+
+    assert [(await keeper.step(clock.now())).wait for _ in range(6)] == [1.0, 2.0, 4.0, 8.0, 16.0, 20.0]
+
+
 async def test_a_dispatcher_looks_again_however_far_the_next_known_instant_is(world: World) -> None:
     hot_index, settings = MemoryHotIndex(), DispatcherSettings()
     ownership = Ownership("d1", world.store.leases, world.clock, OwnershipSettings())
@@ -72,7 +136,7 @@ async def test_a_dispatcher_looks_again_however_far_the_next_known_instant_is(wo
         ownership, world.store.schedules, world.store.definitions, quotas, hot_index, world.transport, world.clock, settings
     )
     await dispatcher.step(world.clock.now())
-    await hot_index.add([world.clock.now() + HOUR])
+    await hot_index.add([Coming(world.clock.now() + HOUR, 0)])
 
     step = await dispatcher.step(world.clock.now())
 

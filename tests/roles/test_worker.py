@@ -7,9 +7,12 @@ import contextlib
 from typing import Any
 
 from duly.domain.errors import Unavailable
+from duly.domain.instants import SECOND
+from duly.domain.job import JobVersion
 from duly.domain.lifecycle import Outcome, State
 from duly.ports.endings import Failure
 from duly.ports.handlers import Attempt
+from duly.roles.reports import UNREADABLE_WAIT
 from duly.wire.executions import execution_view
 from tests.roles.conftest import ACTOR, World, run_until_idle
 
@@ -27,6 +30,39 @@ async def test_a_handler_s_result_becomes_the_outcome(world: World) -> None:
 
     assert [(await world.show(id)).result for id in (own, other)] == ['{"n":1}', '{"n":2}']
     assert {(await world.show(id)).state for id in (own, other)} == {State.SUCCEEDED}
+
+
+async def test_a_payload_that_cannot_be_decoded_is_dead_and_says_so(world: World) -> None:
+    world.handle("work", echo)
+    job = await world.create(retryPolicy={"maxAttempts": 9})
+    bad, good = (await world.enqueue(job, payload='{"n":1e400}'))[0], (await world.enqueue(job, payload='{"n":2}'))[0]
+
+    await run_until_idle(await world.worker(), world.clock)
+
+    assert [(await world.show(id)).state for id in (bad, good)] == [State.DEAD, State.SUCCEEDED]
+    assert "PayloadUnreadable" in str((await world.show(bad)).error)
+
+
+async def test_what_a_newer_release_wrote_goes_back_with_its_slot(world: World) -> None:
+    world.handle("work", echo)
+    job = await world.create(maxConcurrent=1)
+    id = (await world.enqueue(job))[0]
+    old, new = await world.worker(), await world.worker()
+    old._plans._definitions = _ReadsNothing()  # type: ignore[assignment]
+
+    await run_until_idle(old, world.clock)
+    world.clock.turn(UNREADABLE_WAIT / SECOND)
+    await world.dispatcher().step(world.clock.now())
+    await run_until_idle(new, world.clock)
+
+    assert (await world.show(id)).state is State.SUCCEEDED
+
+
+class _ReadsNothing:
+    """The definitions as an old release sees them when a new one has written them all."""
+
+    async def versions(self, numbers: object) -> dict[int, JobVersion]:
+        return {}
 
 
 async def test_a_failure_waits_for_its_retry_and_then_succeeds(world: World) -> None:
@@ -288,7 +324,7 @@ async def test_a_finish_whose_answer_was_lost_is_sent_again(world: World) -> Non
     ids = await world.enqueue(await world.create(), 5)
     worker = await world.worker()
     losing = _LosesAnswers(world.store.outcomes)
-    worker._outcomes = losing
+    worker._reports._outcomes = losing
 
     await worker.step(world.clock.now())
     await asyncio.sleep(0)

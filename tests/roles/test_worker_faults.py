@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import duly.roles.reports
 from duly.domain.errors import Unavailable
 from duly.domain.lifecycle import Outcome, State
 from duly.ports.handlers import Attempt
@@ -114,7 +115,7 @@ async def test_what_is_just_being_reported_is_not_adopted_and_run_again(world: W
         def __getattr__(self, name: str) -> Any:
             return getattr(world.store.ready, name)
 
-    worker._outcomes, worker._ready = Slow(), Looked()
+    worker._reports._outcomes, worker._ready = Slow(), Looked()
     await steps(worker, world, 1)
     worker._claim_is_unknown = True
 
@@ -138,11 +139,11 @@ async def test_a_finish_that_never_arrived_is_sent_again(world: World) -> None:
     world.handle("work", quick)
     ids = await world.enqueue(await world.create(), 5)
     worker = await world.worker()
-    worker._outcomes = Once(world.store.outcomes, "finish", AWAY)
+    worker._reports._outcomes = Once(world.store.outcomes, "finish", AWAY)
 
     await steps(worker, world)
 
-    assert worker._outcomes.failed
+    assert worker._reports._outcomes.failed
     assert {(await world.show(id)).state for id in ids} == {State.SUCCEEDED}
 
 
@@ -151,7 +152,7 @@ async def test_results_survive_a_finish_that_fails_in_an_unforeseen_way(world: W
     world.handle("work", quick)
     ids = await world.enqueue(await world.create(), 5)
     worker = await world.worker()
-    worker._outcomes = Once(world.store.outcomes, "finish", error)
+    worker._reports._outcomes = Once(world.store.outcomes, "finish", error)
 
     await steps(worker, world)
 
@@ -172,7 +173,7 @@ async def test_one_result_that_cannot_be_stored_does_not_hold_up_the_others(worl
         def __getattr__(self, name: str) -> Any:
             return getattr(world.store.outcomes, name)
 
-    worker._outcomes = Picky()
+    worker._reports._outcomes = Picky()
     await steps(worker, world)
 
     states = [(await world.show(id)).state for id in ids]
@@ -220,12 +221,12 @@ async def test_a_drain_that_interrupts_a_finish_reports_it_again(world: World) -
         def __getattr__(self, name: str) -> Any:
             return getattr(real, name)
 
-    worker._outcomes = Slow()
+    worker._reports._outcomes = Slow()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await worker.step(world.clock.now())
     assert not worker.is_idle
-    worker._outcomes = real
+    worker._reports._outcomes = real
     await run_until_idle(worker, world.clock)
 
     assert (await world.show(id)).state is State.SUCCEEDED
@@ -308,8 +309,8 @@ async def test_the_last_lines_of_a_handler_are_kept(world: World) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(real, name)
 
-    worker._outcomes = Dawdling()
-    worker._logs._outcomes = worker._outcomes
+    worker._reports._outcomes = Dawdling()
+    worker._logs._outcomes = worker._reports._outcomes
     await run_until_idle(worker, world.clock)
 
     for id in ids:
@@ -365,3 +366,36 @@ async def test_a_timeout_is_measured_by_a_clock_that_does_not_step(world: World)
     await run_until_idle(worker, world.clock)
 
     assert (await world.show(id)).result == '"done"'
+
+
+@pytest.mark.parametrize("fails", [None, AWAY, RuntimeError("not understood")], ids=["held", "away", "broken"])
+async def test_a_report_that_no_message_could_hold_is_sent_in_parts_and_nothing_of_it_is_lost(
+    world: World, monkeypatch: pytest.MonkeyPatch, fails: Exception | None
+) -> None:
+    monkeypatch.setattr(duly.roles.reports, "SMALL_REPORT", 3)
+    monkeypatch.setattr(duly.roles.reports, "LARGEST_REPORT", 10)
+    sent: list[int] = []
+
+    class Counted:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.store.outcomes, name)
+
+        async def finish(self, worker: int, done: list[Any], *args: Any) -> Any:
+            sent.append(len(done))
+            if len(sent) == 2 and fails is not None:
+                raise fails
+            return await world.store.outcomes.finish(worker, done, *args)
+
+    async def large(attempt: Attempt) -> str:
+        return "x" * 10
+
+    world.handle("work", large)
+    ids = await world.enqueue(await world.create(), 10)
+    worker = await world.worker(slots=20)
+    worker._reports._outcomes = Counted()  # type: ignore[assignment]
+
+    await steps(worker, world, 8)
+
+    assert max(sent) == 3
+    assert [(await world.show(id)).state for id in ids] == [State.SUCCEEDED] * 10
+    assert worker.is_idle

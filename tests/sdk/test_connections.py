@@ -16,7 +16,7 @@ import pytest
 
 from duly import App, Unavailable
 from duly.ports.store import ExecutionFilter
-from duly.sdk.app import Connection
+from duly.sdk.connection import Connection
 
 
 class Watched(App):
@@ -143,7 +143,7 @@ async def pids() -> set[int]:
 
 async def again(before: set[int]) -> None:
     await work.enqueue(2)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while await pids() & before:
             pass
     await app.close()

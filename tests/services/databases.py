@@ -1,4 +1,4 @@
-"""PostgreSQL databases for tests: migrated once, copied or emptied for each."""
+"""Stores for tests: migrated once, copied or emptied for each."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from duly.adapters.sql.engine import Engine
 from duly.adapters.sql.engine_postgres import SCHEMA, PostgresEngine
+from duly.adapters.sql.engine_sqlite import InlineSqliteEngine
 from duly.adapters.sql.migrate import upgrade
 from tests.services.postgres import Postgres
 
@@ -44,6 +45,20 @@ async def migrate(engine: Engine) -> None:
     await engine.close()
 
 
+_image: bytes | None = None
+
+
+async def in_memory(engine: InlineSqliteEngine) -> InlineSqliteEngine:
+    """Migrate a new store in memory: the first one step by step, the others are copies of it."""
+    global _image
+    if _image is None:
+        await upgrade(engine)
+        _image = engine._connection.serialize()
+    else:
+        engine._connection.deserialize(_image)
+    return engine
+
+
 async def empty(dsn: str) -> None:
     """Rows go, numbers go on: a fence or an epoch of an earlier test is never given again."""
     connection = await asyncpg.connect(dsn, server_settings={"search_path": SCHEMA})
@@ -52,6 +67,8 @@ async def empty(dsn: str) -> None:
     # The first tenant as the migrations make it: a test may have changed its quotas.
     first = "INSERT INTO tenants (tenant, name) VALUES (1, 'default');"
     await connection.execute("SET session_replication_role = replica;" + "".join(deletes) + first)
+    # Nobody publishes what this one will do.
+    await connection.execute("SELECT duly_note_events(false), duly_note_records(false)")
     await connection.execute("UPDATE shards SET owner = NULL, lease_until = 0, progress_at = 0")
     await connection.close()
 

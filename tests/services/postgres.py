@@ -10,9 +10,10 @@ import contextlib
 import signal
 import sys
 
-from duly.verify.postgres import Postgres, PostgresFailed, PostgresMissing
+from duly.services import ServiceFailed, ServiceMissing
+from duly.services.postgres import Postgres
 
-__all__ = ["Postgres", "PostgresFailed", "PostgresMissing"]
+__all__ = ["Postgres", "ServiceFailed", "ServiceMissing"]
 
 
 def main() -> None:

@@ -41,6 +41,8 @@ def main() -> int:
     print(file=sys.stderr)
     if options.json is not None:
         Path(options.json).write_text(json.dumps(totals.as_json(), indent=1) + "\n")
+    if options.digests is not None:
+        Path(options.digests).write_text("".join(f"{seed} {digest}\n" for seed, digest in sorted(totals.digests.items())))
     blind = totals.unreached() if len(seeds) >= 1000 and not totals.failed else []
     for told in blind:
         print(f"hardly reached: {told}")
@@ -152,6 +154,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--verbose", action="store_true", help="tell everything that happened")
     parser.add_argument("--all", action="store_true", help="do not stop at the first violation")
     parser.add_argument("--json", metavar="FILE", help="write the totals there")
+    parser.add_argument("--digests", metavar="FILE", help="write what each seed came to there, to compare it with another run")
     return parser.parse_args()
 
 

@@ -160,7 +160,7 @@ class Clients:
     async def _enqueue(self, name: str, known: Known) -> None:
         chance = self.chance
         body: dict[str, Any] = {"count": chance.choice((1, 1, 2, 5))}
-        if known.body["target"]["handler"] == "gather":
+        if known.body.get("target", {}).get("handler") == "gather":
             body["count"] = 6
         if chance.random() < 0.3:
             body["delaySec"] = chance.choice((0.5, 2, 6))

@@ -1,8 +1,6 @@
 """The real SQLite store, in memory, on a simulated machine behind a simulated network.
 
-One connection serves a process for all its seeds. A seed runs inside one transaction that is rolled back in the end, so
-that the next one finds the migrated, empty store again, and every prepared statement is still prepared. What the engine
-would commit is a savepoint that is released.
+One connection serves a process for all its seeds: see `duly.testing.database`.
 
 A call goes to the store, is executed there at one instant, and its answer comes back. In between, anything may be lost:
 the request, the commit, the answer. A caller that hears nothing gets Unavailable at its deadline, and what it asked for may
@@ -13,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,49 +18,41 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from duly.adapters.sql.engine_sqlite import InlineSqliteEngine, SqliteEngine, translate
-from duly.adapters.sql.migrate import upgrade
+from duly.adapters.sql.engine_sqlite import SqliteEngine
 from duly.adapters.sql.statements import statements
 from duly.domain.errors import Unavailable
 from duly.domain.instants import Instant
+from duly.testing.clocks import StoreClock
+from duly.testing.database import Database, Work
+from duly.testing.loop import Node, SimulatedLoop
 from duly.verify.recording import install_sqlite
-from tests.simulation.clocks import StoreClock
-from tests.simulation.loop import Node, SimulatedLoop
 
-Work = Callable[[sqlite3.Connection], Any]
 TENANTS = {1: "default", 2: "acme", 3: "zoo"}
 
 
-class Database:
-    """The migrated store of this process, with its recording triggers; `rewind` makes it new."""
+class Recorded(Database):
+    """The migrated store of this process, with three tenants and recording triggers."""
 
     def __init__(self) -> None:
-        self._engine = InlineSqliteEngine()
-        self.connection = self._engine._connection
+        super().__init__()
         self.now: Callable[[], Instant] = lambda: 0
         self.actor = ""
-        asyncio.run(upgrade(self._engine))
         for number, name in TENANTS.items():
             self.connection.execute("INSERT OR IGNORE INTO tenants (tenant, name) VALUES (?, ?)", (number, name))
         self.connection.create_function("sim_now", 0, lambda: self.now())
         self.connection.create_function("sim_actor", 0, lambda: self.actor)
         install_sqlite(self.connection, now="sim_now()", actor="sim_actor()")
 
-    def begin(self, now: Callable[[], Instant], shards: int) -> None:
-        """A new store, whose clock is this one, with the first so many shards: each costs every dispatcher a look."""
+    def begin_at(self, now: Callable[[], Instant], shards: int) -> None:
+        """A new store whose clock is this one."""
         self.now = now
-        self.connection.execute("BEGIN")
-        self.connection.execute("DELETE FROM shards WHERE shard >= ?", (shards,))
-
-    def rewind(self) -> None:
-        """Forget everything that was written since `begin`."""
-        self.connection.execute("ROLLBACK")
+        self.begin(shards)
 
 
 @cache
-def database() -> Database:
+def database() -> Recorded:
     """Migrating takes longer than a seed, so it is done once."""
-    return Database()
+    return Recorded()
 
 
 @dataclass(slots=True)
@@ -87,7 +76,7 @@ class Server:
     loop: SimulatedLoop
     node: Node
     clock: StoreClock
-    database: Database
+    database: Recorded
     chance: random.Random
     is_up: bool = True
     disk: float = 0.0
@@ -99,21 +88,10 @@ class Server:
     life: int = 0
     met: Counter[str] = field(default_factory=Counter)
 
-    def execute(self, actor: str, work: Work, *, commits: bool = True) -> tuple[Any, Exception | None]:
+    def execute(self, actor: str, work: Work[Any], *, commits: bool = True) -> tuple[Any, Exception | None]:
         """Run it now, in a transaction of its own; without `commits` it is undone, as in a crash before the commit."""
-        connection = self.database.connection
         self.database.actor = actor
-        connection.execute("SAVEPOINT job")
-        try:
-            result, error = work(connection), None
-        except sqlite3.Error as failed:
-            result, error = None, translate(failed)
-        except Exception as failed:
-            result, error = None, failed
-        if error is not None or not commits:
-            connection.execute("ROLLBACK TO job")
-        connection.execute("RELEASE job")
-        return result, error
+        return self.database.transact(work, commits=commits)
 
     def crash(self) -> None:
         """Whatever is on its way is lost; what was committed stays."""
@@ -140,7 +118,7 @@ class NodeEngine(SqliteEngine):
 
     _writes = _reads = None  # type: ignore[assignment]
 
-    async def _submit(self, where: Any, work: Work) -> Any:
+    async def _submit(self, where: Any, work: Work[Any]) -> Any:
         return await self._call(work)
 
     async def store_now(self) -> Instant:
@@ -153,7 +131,7 @@ class NodeEngine(SqliteEngine):
     def abandon(self) -> None:
         """The connection is not ours."""
 
-    async def _call(self, work: Work) -> Any:
+    async def _call(self, work: Work[Any]) -> Any:
         server, wire = self._server, self.wire
         overheard, self.overheard = self.overheard, None
         loop, draw = server.loop, server.chance.random
@@ -195,7 +173,7 @@ class _Asked:
         self,
         server: Server,
         node: Node,
-        work: Work,
+        work: Work[Any],
         reply: asyncio.Future[Any],
         wire: Wire,
         breaks: float,

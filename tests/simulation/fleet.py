@@ -12,33 +12,41 @@ from typing import Any
 from duly.adapters.sql.store import store_on
 from duly.domain.errors import Unavailable
 from duly.domain.execution import Finished, LeaseId, WorkerId
-from duly.domain.ids import ExecutionId, execution_text, new_id
+from duly.domain.ids import ExecutionId, execution_text
 from duly.domain.instants import SECOND, Instant
-from duly.domain.shards import shard_of
-from duly.ports.clock import Entropy
+from duly.ports.presence import Presence, StoreAlone
 from duly.ports.store import Store, WorkerAbout
 from duly.roles import loop as roles
+from duly.roles.conductor import ConductorRole
+from duly.roles.crier import Crier, CrierSettings
 from duly.roles.dispatcher import Dispatcher, DispatcherSettings
 from duly.roles.heartbeat import Beating, Heartbeat, HeartbeatSettings, StartBeating, keep_beating
 from duly.roles.hydrator import Hydrator, HydratorSettings
+from duly.roles.inbox import Mail
 from duly.roles.ownership import Ownership, OwnershipSettings
 from duly.roles.shift import Shift
 from duly.roles.sweeper import Sweeper, SweeperSettings
 from duly.roles.timekeeper import Timekeeper
 from duly.roles.worker import WorkerSettings
+from duly.testing.clocks import NodeClock, StoreClock
+from duly.testing.database import on_few_shards
+from duly.testing.loop import Node, SimulatedLoop
 from duly.usecases.backfill import Backfills
 from duly.usecases.bulk import Bulk
 from duly.usecases.calendars import Calendars
+from duly.usecases.conduct.beside import Beside
+from duly.usecases.conduct.conductor import Conductor
+from duly.usecases.conduct.dependents import Dependents
+from duly.usecases.conduct.handing import conducted
 from duly.usecases.executions import Executions
 from duly.usecases.jobs import Jobs
 from duly.usecases.overdue import Overdue
 from duly.usecases.quotas import Directory
 from duly.verify.history import Refusal
-from tests.simulation.clocks import NodeClock, StoreClock
 from tests.simulation.database import NodeEngine, Server, Wire
 from tests.simulation.handlers import Outside, registry_of
-from tests.simulation.hints import Air, ForgetfulIndex, SimulatedTransport
-from tests.simulation.loop import Node, SimulatedLoop
+from tests.simulation.hints import Air, IndexServer, SimulatedIndex, SimulatedTransport
+from tests.simulation.leases import LeaseServer, SimulatedEtcd, WatchedPresence
 from tests.simulation.plan import Plan
 
 # Seconds between two looks at the store's clock.
@@ -68,9 +76,10 @@ class Machine:
     store: Store
     transport: SimulatedTransport
     stop: asyncio.Event
-    index: ForgetfulIndex | None = None
+    index: SimulatedIndex | None = None
     ownership: Ownership | None = None
     api: Api | None = None
+    conductor: Conductor | None = None
     life: asyncio.Task[Any] | None = None
     # It has crashed, or was drained and is over.
     is_gone: bool = False
@@ -87,10 +96,12 @@ class Fleet:
     air: Air
     outside: Outside
     chance: random.Random
+    leases: LeaseServer
     machines: dict[str, Machine] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
     starts: int = 0
     clocks: list[NodeClock] = field(default_factory=list)
+    index_server: IndexServer = field(default_factory=IndexServer)
 
     def hire(self, name: str, kind: str) -> Machine:
         """Start a process of that kind: `server` (dispatcher, hydrator, sweeper, API) or `worker`."""
@@ -103,7 +114,9 @@ class Fleet:
         store = store_on(engine)
         transport = SimulatedTransport(self.air, node)
         machine = Machine(name, kind, node, wire, clock, store, transport, asyncio.Event())
-        machine.store = replace(store, outcomes=_Watched(store.outcomes, engine, self, name))  # type: ignore[arg-type]
+        watched = replace(store, outcomes=_Watched(store.outcomes, engine, self, name))  # type: ignore[arg-type]
+        machine.conductor = Conductor(store.flows, store.definitions, store.cancels, Directory(store.tenants, clock), transport, clock)
+        machine.store = conducted(watched, machine.conductor, Beside(), Dependents(store.awaited, transport, clock))
         self.machines[name] = machine
         machine.life = node.spawn(self._live(machine))
         return machine
@@ -113,6 +126,7 @@ class Fleet:
         self.loop.crash(machine.node)
         machine.is_gone = True
         self.air.bells.pop(machine.node, None)
+        self.air.boxes.pop(machine.node, None)
 
     def step_clock(self, by: int) -> None:
         """Somebody sets the store's clock; how far the others are from it now is noted, whatever becomes of them."""
@@ -124,21 +138,6 @@ class Fleet:
         """Chance, as the roles and use cases draw it."""
         return self.chance.getrandbits(bits)
 
-    def _for_few_shards(self, clock: NodeClock) -> Entropy:
-        """Chance for the ids of jobs: drawn again until the job falls on a shard that this store has."""
-        start = 0
-
-        def entropy(bits: int, /) -> int:
-            nonlocal start
-            drawn = self.entropy(bits)
-            if bits == 25:
-                start = drawn
-            while bits == 48 and shard_of(new_id(clock.now(), lambda asked: start if asked == 25 else drawn)) >= self.plan.shards:  # noqa: B023
-                drawn = self.entropy(bits)
-            return drawn
-
-        return entropy
-
     def _api(self, machine: Machine) -> Api:
         store, clock, transport = machine.store, machine.clock, machine.transport
         quotas = Directory(store.tenants, clock)
@@ -147,14 +146,14 @@ class Fleet:
             Overdue(store.schedules, store.leases, quotas, transport),
             quotas,
             clock,
-            self._for_few_shards(clock),
+            on_few_shards(self.entropy, clock, self.plan.shards),
             transport,
         )
         executions = Executions(jobs, store.intake, store.cancels, store.insights, quotas, clock, self.entropy, transport)
         return Api(
             jobs,
             executions,
-            Bulk(store.letters, jobs, executions, store.cancels, clock, self.entropy, transport),
+            Bulk(store.letters, jobs, executions, clock, self.entropy, transport),
             Backfills(jobs, executions, store.letters, clock, self.entropy),
             Calendars(store.calendars, clock, transport),
         )
@@ -178,24 +177,73 @@ class Fleet:
     def _serve(self, machine: Machine) -> list[asyncio.Task[None]]:
         store, clock, transport, stop = machine.store, machine.clock, machine.transport, machine.stop
         ttl = self.plan.leader_ttl
-        settings = OwnershipSettings(ttl=ttl, renew_every=ttl // 3, patience=ttl * 5 // 6, margin=ttl // 6)
-        ownership = machine.ownership = Ownership(f"{machine.name}:{self.starts}", store.leases, clock, settings)
-        index = machine.index = ForgetfulIndex()
+        settings = OwnershipSettings(
+            ttl=ttl,
+            renew_every=ttl // 3,
+            patience=ttl * 5 // 6,
+            margin=ttl // 6,
+            glance_every=ttl // 6,
+            late=ttl // 6,
+            late_at_most=ttl * 5 // 3,
+            still_for=ttl // 3,
+            settled_after=ttl // 3,
+        )
+        presence = self._presence(machine)
+        name = f"{machine.name}:{self.starts}"
+        ownership = machine.ownership = Ownership(name, store.leases, clock, settings, presence)
+        # Every other seed has one index for all, as in Redis; the others one for each, as in memory.
+        shared = self.index_server if self.plan.seed % 2 else IndexServer()
+        index = machine.index = SimulatedIndex(shared, name)
         quotas = Directory(store.tenants, clock)
         dispatcher = Dispatcher(ownership, store.schedules, store.definitions, quotas, index, transport, clock, DispatcherSettings())
         hydrator = Hydrator(ownership, store.schedules, index, transport, HydratorSettings())
         sweeper = Sweeper(store.losses, SweeperSettings(reconcile_every=20 * SECOND))
+        assert machine.conductor is not None
+        conductor = ConductorRole(machine.conductor, transport)
 
         async def dispatch() -> None:
+            await presence.enter(name)
             await roles.run(dispatcher, clock, stop, self.entropy, dispatcher.wait)
             with contextlib.suppress(Exception):
                 await dispatcher.stop()
+            await presence.leave()
 
-        return [
+        tasks = [
             asyncio.create_task(dispatch()),
             asyncio.create_task(roles.run(hydrator, clock, stop, self.entropy, hydrator.wait)),
             asyncio.create_task(roles.run(sweeper, clock, stop, self.entropy)),
+            asyncio.create_task(roles.run(conductor, clock, stop, self.entropy, conductor.wait)),
         ]
+        if self.has_couriers:
+            # A small window, so that queues are deep now and then.
+            crier = Crier(
+                store.ready,
+                transport,
+                transport,
+                clock,
+                lambda route: route % self.plan.shards in ownership.epochs(),
+                CrierSettings(window=8, listeners=3),
+            )
+            tasks.append(asyncio.create_task(roles.run(crier, clock, stop, self.entropy, crier.wait)))
+        return tasks
+
+    @property
+    def has_couriers(self) -> bool:
+        """Every other fleet hears of its work by name."""
+        return self.plan.seed % 2 == 1
+
+    def _presence(self, machine: Machine) -> Presence:
+        if self.plan.leases == "store":
+            return StoreAlone()
+
+        def lives(name: str) -> bool:
+            return any(
+                one.ownership is not None and one.ownership.name == name and not one.is_gone and not one.node.is_paused
+                for one in self.machines.values()
+            )
+
+        etcd = SimulatedEtcd(self.leases, machine.node)
+        return WatchedPresence(etcd, "duly", machine.clock, lives=lives, met=self.leases.met)
 
     def _shift(self, machine: Machine) -> Shift:
         registry, plan = registry_of(self.outside), self.plan
@@ -210,7 +258,14 @@ class Fleet:
             beat_as_a_task(machine),
             heartbeat=HeartbeatSettings(ttl=plan.ttl, every=plan.ttl // 3, margin=plan.margin),
             grace=2.0,
+            mail=self._mail(machine),
         )
+
+    def _mail(self, machine: Machine) -> Mail | None:
+        if not self.has_couriers:
+            return None
+        machine.transport.listen("default", "alike")
+        return Mail(machine.transport, machine.store.ready)
 
 
 def beat_as_a_task(machine: Machine) -> StartBeating:

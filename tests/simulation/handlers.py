@@ -17,9 +17,9 @@ from duly.domain.ids import execution_text, job_text
 from duly.ports.endings import Failure, GiveUp, Snooze
 from duly.ports.handlers import Attempt, Handler, Registry
 from duly.sdk.context import Context
+from duly.testing.clocks import StoreClock
+from duly.testing.loop import NODE, SimulatedLoop
 from duly.verify.history import Effect
-from tests.simulation.clocks import StoreClock
-from tests.simulation.loop import NODE, SimulatedLoop
 
 
 @dataclass(slots=True)
@@ -103,6 +103,8 @@ async def _run(outside: Outside, attempt: Attempt) -> Any:
         if outside.chance.random() * 100 < payload.get("fail", 0):
             raise GiveUp("drawn") if payload.get("give_up") else Failure("drawn")
         outside.act(attempt)
+        if "list" in payload:
+            return list(range(payload["list"]))
         return {"node": NODE.get().name} if payload.get("result") else None
     finally:
         if not outside.loop.is_over:

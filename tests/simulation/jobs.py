@@ -115,6 +115,48 @@ class JobDrawer:
         self._chance.choice((self._seconds, self._interval))(body, payload, now)
         body["jitterSec"] = self._chance.choice((0.5, 2, 5))
 
+    # ------------------------------------------------------------ steps
+
+    def _workflow(self, body: dict[str, Any], payload: dict[str, Any], now: Instant) -> None:
+        """A chain, a diamond, a wide join or a map, some steps of which fail."""
+        chance = self._chance
+        del body["target"], body["retryPolicy"]
+        body["payload"] = {}
+        body["intervalSec"] = chance.choice((5, 10, 20))
+        body["endAt"] = to_rfc3339(now + round(0.6 * self._plan.horizon * SECOND))
+        body["steps"] = getattr(self, chance.choice(("_chain", "_diamond", "_join", "_map")))()
+
+    def _step(self, name: str, *after: str, **more: Any) -> dict[str, Any]:
+        chance = self._chance
+        payload: dict[str, Any] = {"for": chance.choice((0.01, 0.1, 0.5))}
+        if chance.random() < 0.2:
+            payload["fail"] = chance.choice((20, 50))
+        return {
+            "name": name,
+            "target": {"handler": "work"},
+            "dependsOn": list(after),
+            "payload": payload,
+            "retryPolicy": self._policy(),
+        } | more
+
+    def _chain(self) -> list[dict[str, Any]]:
+        count = self._chance.randint(2, 6)
+        return [self._step(f"s{nth}", *([f"s{nth - 1}"] if nth else [])) for nth in range(count)]
+
+    def _diamond(self) -> list[dict[str, Any]]:
+        rule = self._chance.choice(("all_succeeded", "all_done", "any_succeeded", "any_failed"))
+        return [self._step("a"), self._step("b", "a"), self._step("c", "a"), self._step("d", "b", "c", trigger=rule)]
+
+    def _join(self) -> list[dict[str, Any]]:
+        wide = [f"p{nth}" for nth in range(20)]
+        return [*(self._step(name) for name in wide), self._step("join", *wide, trigger=self._chance.choice(("all_succeeded", "all_done")))]
+
+    def _map(self) -> list[dict[str, Any]]:
+        more = {"maxParallel": self._chance.randint(1, 3)} if self._chance.random() < 0.5 else {}
+        listed = self._step("list") | {"payload": {"list": self._chance.randint(0, 8)}}
+        each = self._step("each", map="list", **more) | {"inputs": {"n": "item"}}
+        return [listed, each, self._step("sum", "each")]
+
     # ------------------------------------------------------------ how
 
     def _overlap(self, body: dict[str, Any], payload: dict[str, Any], now: Instant) -> None:

@@ -13,7 +13,8 @@ from duly.domain.instants import SECOND
 from duly.verify.history import Fault
 from tests.simulation.client import Clients
 from tests.simulation.fleet import Fleet, Machine
-from tests.simulation.plan import Plan
+from tests.simulation.hints import IndexServer
+from tests.simulation.plan import LEASE_FAULTS, Plan
 
 # Kinds that last from the first moment to the last.
 ALWAYS = ("drop", "messages")
@@ -44,7 +45,7 @@ class Nemesis:
                 self._always(kind)
         kinds = [kind for kind in self.plan.faults if kind not in ALWAYS]
         # Reports that arrive too late, and leaders who do not know that they were replaced, are seldom reached otherwise.
-        kinds += [kind for kind in kinds if kind == "stall"] * 4 + [kind for kind in kinds if kind == "pause"]
+        kinds += [kind for kind in kinds if kind == "stall"] * 7 + [kind for kind in kinds if kind == "pause"]
         while kinds:
             await asyncio.sleep(chance.expovariate(1 / self.plan.every))
             if loop.now >= until:
@@ -58,6 +59,9 @@ class Nemesis:
         fleet.server.disk, fleet.server.connections = 0.0, 1000
         fleet.air.loses = fleet.air.repeats = fleet.air.lags = 0.0
         self.clients.drop = self.drop = 0.0
+        if self.plan.mode == "safety" or self.chance.random() < 0.5:
+            # What only hints may stay broken for good.
+            fleet.leases.heal()
         for machine in list(fleet.machines.values()):
             if self.plan.mode == "liveness" and machine.name not in self.core:
                 self._break_for_good(machine)
@@ -69,6 +73,8 @@ class Nemesis:
             wire = machine.wire
             wire.drop = wire.clog = wire.stall = 0.0
             wire.loses_requests = wire.loses_replies = False
+            if machine.index is not None:
+                machine.index.server.is_away = False
         for fault in self.faults:
             if fault.until is None:
                 fault.until = fleet.clock.now()
@@ -128,7 +134,7 @@ class Nemesis:
                 machine = chance.choice([one for one in alive if one.kind == "worker"] or alive)
                 fault.nodes = [machine.name]
                 machine.wire.stall = ttl * chance.uniform(0.7, 1.1) + chance.uniform(0, 4)
-                await asyncio.sleep(chance.uniform(2, 6))
+                await asyncio.sleep(chance.uniform(4, 10))
                 lasts, machine.wire.stall = machine.wire.stall, 0.0
                 await asyncio.sleep(lasts)
             case "drift":
@@ -137,12 +143,65 @@ class Nemesis:
                 machine.clock.drift(1.0)
             case "forget":
                 if machine.index is not None:
-                    machine.index.forget(chance.choice((0.5, 1.0)))
+                    await self._break_index(machine.index.server, lasts)
+            case _ if kind in LEASE_FAULTS:
+                # A hint alone is wrong: nothing that it does excuses anything.
+                fault.nodes, fault.about["harmless"] = ["leases"], True
+                await self._break_leases(kind, machine, lasts)
             case _:
                 fault.nodes = ["store"]
                 await self._break_store(kind, lasts, fault)
         if fault.until is None:
             fault.until = fleet.clock.now()
+
+    async def _break_leases(self, kind: str, machine: Machine, lasts: float) -> None:
+        leases, chance = self.fleet.leases, self.chance
+        match kind:
+            case "leases crash" | "leases wiped":
+                leases.crash()
+                await asyncio.sleep(lasts / 2)
+                if kind == "leases wiped":
+                    leases.wipe()
+                leases.restart()
+            case "leases pause":
+                self.fleet.loop.pause(leases.node)
+                await asyncio.sleep(lasts)
+                self.fleet.loop.resume(leases.node)
+            case "leases late":
+                leases.latency = chance.choice((0.2, 0.7, 3.0))
+                await asyncio.sleep(lasts)
+                leases.latency = 0.002
+            case "leases forget":
+                # Of two who are believed to hold a shard, one is not known to the service any more.
+                leases.forget()
+            case "leases cut":
+                leases.cut_off.add(machine.node)
+                await asyncio.sleep(lasts)
+                leases.cut_off.discard(machine.node)
+            case "leases drift":
+                leases.drift(chance.choice((0.2, 3.0, 10.0)))
+                await asyncio.sleep(lasts)
+                leases.drift(1.0)
+
+    async def _break_index(self, index: IndexServer, lasts: float) -> None:
+        chance = self.chance
+        match chance.choice(("lose", "lose half", "restore", "lie", "away", "away and empty")):
+            case "lose":
+                index.lose()
+            case "lose half":
+                index.lose_half()
+            case "restore":
+                index.keep()
+                await asyncio.sleep(lasts)
+                index.restore()
+            case "lie":
+                index.lie(chance, self.fleet.clock.now(), self.plan.shards)
+            case how:
+                index.is_away = True
+                await asyncio.sleep(lasts)
+                index.is_away = False
+                if how == "away and empty":
+                    index.lose()
 
     async def _break_store(self, kind: str, lasts: float, fault: Fault) -> None:
         server, chance = self.fleet.server, self.chance
@@ -187,12 +246,20 @@ class Nemesis:
             return
         match self.chance.randrange(5):
             case 0:
+                kind = "crash"
                 self.fleet.crash(machine)
             case 1:
+                kind = "pause"
                 self.fleet.loop.pause(machine.node)
             case 2:
+                kind = "cut requests"
                 machine.wire.loses_requests = True
             case 3:
+                kind = "cut replies"
                 machine.wire.loses_replies = True
             case _:
+                kind = "clog"
                 machine.wire.clog = 2.0
+        # From now on it stays so, and the others must do without it: what is due after they had time to notice has no excuse.
+        now = self.fleet.clock.now()
+        self.faults.append(Fault(kind=kind, since=now, until=now, nodes=[machine.name]))

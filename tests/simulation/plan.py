@@ -26,6 +26,8 @@ FAULTS = (
     "messages",
     "forget",
 )
+# What can be wrong with the service that tells who is there, where there is one.
+LEASE_FAULTS = ("leases crash", "leases wiped", "leases pause", "leases late", "leases forget", "leases cut", "leases drift")
 KINDS = (
     "once",
     "cron",
@@ -44,6 +46,7 @@ KINDS = (
     "timeout",
     "checkpoint",
     "stubborn",
+    "workflow",
     "change",
     "cancel",
     "bulk",
@@ -84,6 +87,8 @@ class Plan:
     latency: float
     start: Instant
     zone: str
+    # What tells who of the dispatchers is there: `store`, or `etcd`.
+    leases: str
 
     @property
     def margin(self) -> Micros:
@@ -106,6 +111,10 @@ def plan_of(seed: int) -> Plan:
         start = from_rfc3339("2026-06-01T00:00:00Z") + chance.randrange(200 * 86_400) * SECOND + chance.randrange(SECOND)
     dispatchers = chance.choice((1, 1, 2, 2, 3, 4)) if mode == "safety" else chance.choice((2, 2, 3))
     workers = chance.choice((1, 1, 1, 2, 2, 2, 2, 3, 3, 4, 4, 8)) if mode == "safety" else chance.choice((2, 2, 3))
+    leases = "etcd" if dispatchers > 1 and random.Random(f"leases {seed}").random() < 0.6 else "store"
+    if leases == "etcd":
+        others = random.Random(f"lease faults {seed}")
+        faults += tuple(kind for kind in LEASE_FAULTS if others.random() < 0.4)
     return Plan(
         seed=seed,
         mode=mode,
@@ -125,6 +134,7 @@ def plan_of(seed: int) -> Plan:
         latency=chance.choice((0.0005, 0.002, 0.01)),
         start=start,
         zone=zone,
+        leases=leases,
     )
 
 

@@ -10,16 +10,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from duly.domain.instants import SECOND
+from duly.testing.clocks import StoreClock
+from duly.testing.loop import Livelock, SimulatedLoop
 from duly.verify.history import Final, History, Stands, Timing
 from duly.verify.recording import read_sqlite
 from tests.simulation.client import Clients
-from tests.simulation.clocks import StoreClock
-from tests.simulation.database import Database, Server, database
+from tests.simulation.database import Recorded, Server, database
 from tests.simulation.fleet import Fleet
 from tests.simulation.handlers import Outside
 from tests.simulation.hints import Air
 from tests.simulation.judge import judge
-from tests.simulation.loop import Livelock, SimulatedLoop
+from tests.simulation.leases import LeaseServer
 from tests.simulation.nemesis import LEARNS, Nemesis
 from tests.simulation.plan import Plan
 
@@ -61,7 +62,7 @@ def run_seed(plan: Plan) -> Outcome:
     store = database()
     loop = SimulatedLoop(plan.seed)
     clock = StoreClock(loop, plan.start)
-    store.begin(clock.now, plan.shards)
+    store.begin_at(clock.now, plan.shards)
     said: list[str] = []
     log = logging.getLogger("duly")
     before, errors = (log.level, log.propagate), _Errors(said)
@@ -89,7 +90,7 @@ def run_seed(plan: Plan) -> Outcome:
 class World:
     """Everybody in it."""
 
-    def __init__(self, plan: Plan, loop: SimulatedLoop, clock: StoreClock, store: Database) -> None:
+    def __init__(self, plan: Plan, loop: SimulatedLoop, clock: StoreClock, store: Recorded) -> None:
         def chance(what: str) -> random.Random:
             return random.Random(f"{what} {plan.seed}")
 
@@ -97,7 +98,8 @@ class World:
         self.server = Server(loop, loop.add_node("store"), clock, store, chance("network"))
         self.air = Air(loop, chance("air"), self._is_idle)
         self.outside = Outside(loop, clock, chance("handlers"))
-        self.fleet = Fleet(plan, loop, self.server, clock, self.air, self.outside, chance("entropy"))
+        self.leases = LeaseServer(loop, loop.add_node("leases"), chance("leases"))
+        self.fleet = Fleet(plan, loop, self.server, clock, self.air, self.outside, chance("entropy"), self.leases)
         self.clients = Clients(plan, self.fleet, chance("clients"))
         self.nemesis = Nemesis(plan, self.fleet, self.clients, chance("nemesis"), core=frozenset({"server-1", "worker-1"}))
         self.reached: Counter[str] = Counter()
@@ -106,6 +108,8 @@ class World:
     async def live(self) -> None:
         """The run: workload and faults, then everything heals, and whatever is due must end."""
         plan = self.plan
+        if plan.leases == "etcd":
+            self.leases.start()
         for nth in range(1, plan.dispatchers + 1):
             self.fleet.hire(f"server-{nth}", "server")
         for nth in range(1, plan.workers + 1):
@@ -183,7 +187,7 @@ class World:
         """Read everything, judge it."""
         history = self._history()
         findings = said + judge(self.store.connection, history, ended=self.ended_idle)
-        plan, met = self.plan, self.server.met + self.air.met
+        plan, met = self.plan, self.server.met + self.air.met + self.leases.met
         self.reached += met
         _count_reached(history, self.reached)
         return Outcome(
@@ -237,11 +241,11 @@ class World:
 
 _STANDS = """
 SELECT e.id, e.job_id, coalesce(e.scheduled_at, e.due_at) AS nominal,
-       CASE WHEN o.id IS NOT NULL THEN o.state WHEN l.id IS NOT NULL THEN 3 WHEN r.id IS NOT NULL THEN 2
+       CASE WHEN o.id IS NOT NULL THEN o.state WHEN l.id IS NOT NULL OR f.run IS NOT NULL THEN 3 WHEN r.id IS NOT NULL THEN 2
             WHEN b.id IS NOT NULL THEN 1 ELSE 0 END AS state,
        coalesce(o.attempt, l.attempt, r.attempt, b.attempt, t.attempt, 0) AS attempt
 FROM executions e LEFT JOIN outcomes o ON o.id = e.id LEFT JOIN leased l ON l.id = e.id LEFT JOIN ready r ON r.id = e.id
-LEFT JOIN blocked b ON b.id = e.id LEFT JOIN timers t ON t.id = e.id
+LEFT JOIN blocked b ON b.id = e.id LEFT JOIN timers t ON t.id = e.id LEFT JOIN flows f ON f.run = e.id
 ORDER BY e.id
 """
 _STATES = ("SCHEDULED", "BLOCKED", "PENDING", "RUNNING", "SUCCEEDED", "DEAD", "CANCELLED", "SKIPPED")
@@ -275,6 +279,12 @@ def _count_reached(history: History, reached: Counter[str]) -> None:
             reported[event.worker] = event.at
         elif event.kind == "worker.lost" and by.startswith("server") and event.at - reported.get(event.worker, 0) <= SECOND:
             reached["sweeper raced a completion"] += 1
+    seized = {
+        (event.actor, event.at)
+        for event in history.events
+        if event.kind == "shard.taken" and event.data["owner"] and event.data["before"] and event.at < event.data["until"]
+    }
+    reached["shards seized within their lease"] += len(seized)
     targets: Counter[tuple[str | None, int]] = Counter()
     for event in history.events:
         if event.kind == "fire.created" and event.data["trigger"] == 0:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.simulation.loop import Livelock, SimulatedLoop
+from duly.testing.loop import Livelock, SimulatedLoop
 
 
 def run(loop: SimulatedLoop, *coroutines: object, node: str = "main") -> None:
@@ -110,7 +110,7 @@ async def _in_a_thread() -> None:
 
 
 def test_a_circle_in_one_instant_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.simulation.loop.MOST_STEPS", 1000)
+    monkeypatch.setattr("duly.testing.loop.MOST_STEPS", 1000)
     loop = SimulatedLoop(1)
 
     async def circle() -> None:

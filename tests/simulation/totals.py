@@ -14,6 +14,9 @@ from tests.simulation.run import Outcome, run_seed
 FLOORS = {
     "stale completion refused": 200,
     "two believing leaders": 100,
+    "shards seized within their lease": 50,
+    "a living one was said to have left": 30,
+    "lease service answered late": 200,
     "commit unknown": 500,
     "sweeper raced a completion": 100,
     "redelivered after completion": 100,
@@ -38,6 +41,7 @@ class Totals:
     faults: Counter[str] = field(default_factory=Counter)
     reached: Counter[str] = field(default_factory=Counter)
     failed: list[tuple[Plan, list[str]]] = field(default_factory=list)
+    digests: dict[int, int] = field(default_factory=dict)
 
     def add(self, outcome: Outcome) -> None:
         """Count one seed."""
@@ -50,6 +54,7 @@ class Totals:
         self.modes[outcome.plan.mode] += 1
         self.faults.update(outcome.faults)
         self.reached.update(outcome.reached)
+        self.digests[outcome.plan.seed] = outcome.digest
         if outcome.findings:
             self.failed.append((outcome.plan, outcome.findings))
 
@@ -61,6 +66,7 @@ class Totals:
         self.faults.update(other.faults)
         self.reached.update(other.reached)
         self.failed += other.failed
+        self.digests |= other.digests
 
     def unreached(self) -> list[str]:
         """The states that were met too seldom for so many seeds."""

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.services.postgres import PostgresFailed, PostgresMissing
+from duly.services import ServiceFailed, ServiceMissing
 from tests.soak.report import report
 from tests.soak.run import Plan, soak
 
@@ -23,17 +23,22 @@ def main() -> int:
     parser.add_argument("--url", help="an empty PostgreSQL database of your own; otherwise a private server is started")
     parser.add_argument("--rate", type=int, default=300, help="executions enqueued per second, beside the schedules (default: %(default)s)")
     parser.add_argument(
+        "--steady",
+        action="store_true",
+        help="no old snapshot: the end must be as the beginning was. With half of what the machine can do as --rate: see benchmarks/",
+    )
+    parser.add_argument(
         "--out", type=Path, default=Path("soak-report"), help="where samples, summary and picture go (default: %(default)s)"
     )
     options = parser.parse_args()
     if options.url and options.store == "sqlite":
         parser.error("--url names a PostgreSQL database")
     options.out.mkdir(parents=True, exist_ok=True)
-    plan = Plan(options.store, options.minutes * 60, options.rate, options.out, options.url)
+    plan = Plan(options.store, options.minutes * 60, options.rate, options.out, options.url, options.steady)
     try:
         with tempfile.TemporaryDirectory(prefix="duly-soak-") as directory:
             result = asyncio.run(soak(plan, Path(directory)))
-    except (PostgresMissing, PostgresFailed, RuntimeError) as error:
+    except (ServiceMissing, ServiceFailed, RuntimeError) as error:
         print(f"the soak failed: {error}", file=sys.stderr)
         return 2
     verdicts = report(plan, result)

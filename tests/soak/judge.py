@@ -139,6 +139,8 @@ GROSS = 8 * MIB
 LONG = 30 * 60.0
 MOST_DRIFT = 1.10
 MOST_DEAD = 50_000
+# Vacuum comes by once a minute, so what is dead goes up and down; twice as much at the end is a trend.
+MOST_DEAD_DRIFT = 2.0
 # Half a millisecond on one core. Forty are usual; a claim that walks past what an old snapshot holds touches thousands.
 MOST_PAGES = 500
 MOST_WAL = 64 * MIB
@@ -148,8 +150,10 @@ FEW = 2
 MANY = 40
 
 
-def judge(samples: Sequence[Sample], phases: Phases) -> list[Verdict]:
+def judge(samples: Sequence[Sample], phases: Phases, *, steady: bool = False) -> list[Verdict]:
     """Every bar, in the order of the table in docs/how-to/soak.md."""
+    if steady:
+        return _judge_steady(samples, phases)
     verdicts = [memory(samples, phases, name) for name in process_names(samples)]
     verdicts += [flat(samples, phases, f"file handles of {name}", _of_process(name, "fds")) for name in process_names(samples)]
     if any("connections" in sample for sample in samples):
@@ -161,6 +165,41 @@ def judge(samples: Sequence[Sample], phases: Phases) -> list[Verdict]:
     if any("wal" in sample for sample in samples):
         verdicts += [wal_after(samples, phases), history(samples, phases)]
     return verdicts
+
+
+def _judge_steady(samples: Sequence[Sample], phases: Phases) -> list[Verdict]:
+    """Without a pin: the end is as the beginning was."""
+    verdicts = [memory(samples, phases, name) for name in process_names(samples)]
+    verdicts += [flat(samples, phases, f"file handles of {name}", _of_process(name, "fds")) for name in process_names(samples)]
+    third = (phases.end - phases.warm) / 3
+    first, last = (phases.warm, phases.warm + third), (phases.end - third, phases.end)
+    width = block_width(phases) / 3
+    for bar, costs in (("claim p99, last third", claim_costs), ("start delay p90, last third", start_delays)):
+        verdicts.append(_drift(bar, costs(samples, last, width), costs(samples, first, width), MOST_DRIFT))
+    if any("tables" in sample for sample in samples):
+        early, late = ([max(value, 1.0) for _, value in series(samples, span, width, dead_of)] for span in (first, last))
+        verdicts.append(_drift("dead rows, last third", late, early, MOST_DEAD_DRIFT))
+    return [*verdicts, history(samples, phases)]
+
+
+def start_delays(samples: Sequence[Sample], span: Span, width: float) -> list[float]:
+    """The p90 of a block's start delays, as a multiple of its controls' p90."""
+    found: list[float] = []
+    for _, inside in blocks(samples, span, width):
+        delays = [delay for sample in inside for delay in sample["pick_up"]]
+        controls = [time for sample in inside for time in sample["controls"]]
+        if delays and controls:
+            found.append(percentile(delays, 0.9) / percentile(controls, 0.9))
+    return found
+
+
+def _drift(bar: str, late: Sequence[float], early: Sequence[float], most: float) -> Verdict:
+    ratio = ratio_of(late, early)
+    if ratio is None:
+        return Verdict(bar, "undecided", "too short a run to say", {})
+    words = f"× {ratio.estimate:.2f} of the first third (95 %: {ratio.low:.2f} to {ratio.high:.2f}; bar: {most:.2f})"
+    judgement: Judgement = "broken" if ratio.low > most else "held" if ratio.high <= most else "undecided"
+    return Verdict(bar, judgement, words, {"ratio": ratio.estimate, "low": ratio.low, "high": ratio.high})
 
 
 def process_names(samples: Sequence[Sample]) -> list[str]:
@@ -211,19 +250,21 @@ def flat(samples: Sequence[Sample], phases: Phases, bar: str, value: Callable[[S
     return Verdict(bar, judgement, f"{early:g} → {late:g}", {"first": early, "last": late})
 
 
+def claim_costs(samples: Sequence[Sample], span: Span, width: float) -> list[float]:
+    """The p99 of a block's claims, as a multiple of its controls' p90."""
+    found: list[float] = []
+    for _, inside in blocks(samples, span, width):
+        claims = [time for sample in inside for time in sample["claims"]]
+        controls = [time for sample in inside for time in sample["controls"]]
+        if len(claims) >= 10 and controls:
+            found.append(percentile(claims, 0.99) / percentile(controls, 0.9))
+    return found
+
+
 def claim_ratio(samples: Sequence[Sample], phases: Phases, span: Span) -> Ratio | None:
-    """How the p99 of a block's claims, as a multiple of its controls' p90, compares to what it was before the pin."""
-
-    def relative(where: Span) -> list[float]:
-        found: list[float] = []
-        for _, inside in blocks(samples, where, block_width(phases) / 3):
-            claims = [time for sample in inside for time in sample["claims"]]
-            controls = [time for sample in inside for time in sample["controls"]]
-            if len(claims) >= 10 and controls:
-                found.append(percentile(claims, 0.99) / percentile(controls, 0.9))
-        return found
-
-    return ratio_of(relative(span), relative(phases.before))
+    """How claims compare to what they were before the pin."""
+    width = block_width(phases) / 3
+    return ratio_of(claim_costs(samples, span, width), claim_costs(samples, phases.before, width))
 
 
 def claim_drift(samples: Sequence[Sample], phases: Phases, bar: str, span: Span) -> Verdict:

@@ -29,7 +29,7 @@ SIGNS: Mapping[str, str] = {"held": "✓", "broken": "✗", "undecided": "?"}
 
 def report(plan: Plan, result: Result) -> list[Verdict]:
     """Judge, print, write; answers the verdicts."""
-    verdicts = judge(result.samples, plan.phases)
+    verdicts = judge(result.samples, plan.phases, steady=plan.steady)
     summary = summary_of(plan, result, verdicts)
     print()
     for verdict in verdicts:
@@ -170,7 +170,7 @@ def picture(plan: Plan, result: Result) -> str:
                 bar=float(MOST_DEAD),
             ),
         ]
-    bands = {"an old snapshot is held": plan.phases.pinned}
+    bands = {} if plan.steady else {"an old snapshot is held": plan.phases.pinned}
     return draw(
         f"Duly on {plan.store}, {plan.seconds / 60:g} minutes, {plan.rate} executions/s and 200 schedules", panels, plan.seconds, bands
     )

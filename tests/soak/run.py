@@ -51,6 +51,8 @@ class Plan:
     out: Path
     # An empty database of one's own, instead of a server that is started for the run.
     url: str | None = None
+    # Nobody holds an old snapshot: as much as `rate` says, all the time, and nothing may drift.
+    steady: bool = False
 
     @property
     def phases(self) -> Phases:
@@ -142,9 +144,8 @@ class Soak:
         load = Aside("tests.soak.load", self._fleet.url, KEY, "--rate", str(self._plan.rate), environment=environment)
         probe = Aside("tests.soak.probe", environment["DULY_STORE"], environment=environment)
         self._began = time.monotonic()
-        tasks = [
-            asyncio.create_task(work) for work in (self._sample(load, probe), self._pin(), self._read_history(), self._roller.run(stop))
-        ]
+        others = [] if self._plan.steady else [self._pin(), self._read_history()]
+        tasks = [asyncio.create_task(work) for work in (self._sample(load, probe), *others, self._roller.run(stop))]
         try:
             done, _ = await asyncio.wait(tasks, timeout=self._plan.seconds, return_when=asyncio.FIRST_EXCEPTION)
             for task in done:
@@ -153,7 +154,8 @@ class Soak:
             stop.set()
             await load.stop()
             await probe.stop()
-            for task in tasks[:3]:
+            # All but the one who rolls the days, who comes to an end by himself.
+            for task in tasks[:-1]:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         if self._server is not None:
@@ -263,7 +265,7 @@ def line_of(sample: dict[str, Any], plan: Plan) -> str:
     claims = sorted(sample["claims"]) or [0.0]
     begin, end = plan.phases.pinned
     parts = [
-        f"{sample['t']:5.0f} s{' pinned' if begin <= sample['t'] < end else ''}",
+        f"{sample['t']:5.0f} s{' pinned' if begin <= sample['t'] < end and not plan.steady else ''}",
         f"MiB: {memory}",
         f"claim {claims[len(claims) // 2]:.1f}/{claims[-1]:.1f} ms",
         f"ready {sample['ready']}",

@@ -25,6 +25,7 @@ STATEMENTS = {
     "work": "SELECT r.route, w.tenant, t.weight%",
     "enqueue": "WITH submitted AS%",
     "finish": "%f.finished_at, f.result%",
+    "finish_whole": "WITH gone AS MATERIALIZED%",
     "due": "SELECT s.job_id, s.shard, s.next_fire_at, s.version, s.skip_at%",
     "upcoming": "SELECT DISTINCT u.at%",
     "fire": "%), advanced AS (%",

@@ -26,6 +26,7 @@ def run(seconds: float = HOUR, *changes: Change, every: float = 5.0, seed: int =
             "processes": {"worker": {"rss": 45 * MIB + chance.gauss(0, 0.1) * MIB, "fds": 20 + chance.choice([0, 0, 1])}},
             "claims": [2.0 + chance.expovariate(1.0) for _ in range(100)],
             "controls": [1.0 + chance.expovariate(2.0) for _ in range(100)],
+            "pick_up": [3.0 + chance.expovariate(1.0) for _ in range(3)],
             "connections": 30 + chance.choice([0, 1]),
             "statements": {"claim": {"calls": 100, "ms": 12.0, "pages": 4000}},
             "tables": {"ready": {"dead": 1500, "live": 3}, "schedules": {"dead": 2000, "live": 200}},
@@ -182,3 +183,29 @@ def test_a_picture_has_its_lines_and_its_band() -> None:
     assert "worker &amp; co" in picture
     assert "a &lt;run&gt;" in picture
     assert "pinned" in picture
+
+
+class TestSteady:
+    """Without a pin: the end is as the beginning was."""
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_where_nothing_drifts_no_bar_is_broken(self, seed: int) -> None:
+        verdicts = judge(*run(seed=seed), steady=True)
+
+        assert [verdict for verdict in verdicts if verdict.judgement == "broken"] == []
+        assert stands(verdicts, "dead rows, last third") == "held"
+
+    def test_claims_that_become_slower_break_it(self) -> None:
+        samples, phases = run(HOUR, in_span(HOUR * 0.6, HOUR, slower("claims", by=1.5)))
+
+        assert stands(judge(samples, phases, steady=True), "claim p99, last third") == "broken"
+
+    def test_starts_that_become_later_break_it(self) -> None:
+        samples, phases = run(HOUR, in_span(HOUR * 0.6, HOUR, slower("pick_up", by=2.0)))
+
+        assert stands(judge(samples, phases, steady=True), "start delay p90, last third") == "broken"
+
+    def test_dead_rows_that_pile_up_break_it(self) -> None:
+        samples, phases = run(HOUR, in_span(HOUR * 0.6, HOUR, set_dead("schedules", 20_000)))
+
+        assert stands(judge(samples, phases, steady=True), "dead rows, last third") == "broken"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from duly.services import ServiceMissing
 from tests.conftest import service_missing
-from tests.services.postgres import PostgresMissing
 from tests.soak.report import report
 from tests.soak.run import Plan, soak
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 SECONDS, RATE = 40.0, 120
 
@@ -23,7 +23,7 @@ async def test_nothing_grows_and_nothing_is_left_behind(store: str, tmp_path: Pa
 
     try:
         result = await soak(plan, tmp_path)
-    except PostgresMissing as error:
+    except ServiceMissing as error:
         service_missing("PostgreSQL", str(error))
     verdicts = report(plan, result)
 

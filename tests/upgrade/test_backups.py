@@ -6,7 +6,7 @@ import contextlib
 import os
 import sqlite3
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +61,36 @@ class PostgresBackup:
         subprocess.run([self.server.binaries / command, *arguments], check=True, capture_output=True)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def backup(request: pytest.FixtureRequest, tmp_path: Path) -> SqliteBackup | PostgresBackup:
+class BaseBackup:
+    """pg_basebackup of the whole server, started as a server of its own."""
+
+    def __init__(self, server: Postgres, dsn: str) -> None:
+        self.server, self.dsn = server, dsn
+        self.copy = Postgres(follows=server)
+
+    def open(self) -> Engine:
+        return PostgresEngine(self.dsn)
+
+    def take(self) -> None:
+        self.copy.start()
+        self.copy.promote()
+
+    def restore(self) -> Engine:
+        return PostgresEngine(self.copy.dsn(self.dsn.rsplit("/", 1)[-1]))
+
+
+@pytest.fixture(params=["sqlite", "postgres", "basebackup"])
+def backup(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqliteBackup | PostgresBackup | BaseBackup]:
     if request.param == "sqlite":
-        return SqliteBackup(tmp_path)
-    return PostgresBackup(tmp_path, request.getfixturevalue("postgres_server"), request.getfixturevalue("postgres_dsn"))
+        yield SqliteBackup(tmp_path)
+        return
+    server, dsn = request.getfixturevalue("postgres_server"), request.getfixturevalue("postgres_dsn")
+    if request.param == "postgres":
+        yield PostgresBackup(tmp_path, server, dsn)
+        return
+    taken = BaseBackup(server, dsn)
+    with taken.copy:
+        yield taken
 
 
 @contextlib.asynccontextmanager

@@ -17,6 +17,7 @@ from duly.adapters.sql.engine_sqlite import SqliteEngine
 from duly.adapters.sql.migrate import Migration, migrations, pending, require_current, upgrade
 from duly.adapters.sql.store import store_on
 from duly.domain.errors import Unavailable
+from duly.domain.instants import DAY
 from tests.conformance.ledger import raw
 from tests.services.postgres import Postgres
 
@@ -192,4 +193,38 @@ async def test_a_function_of_somebody_else_s_in_public_is_left_alone(postgres_se
 
     assert [row["proname"] for row in await raw(engine, IN_PUBLIC)] == ["duly_complete", "duly_enqueue"]
     assert await raw(engine, "SELECT public.duly_enqueue(7) AS n") == [{"n": 1}]
+    await engine.close()
+
+
+OLD_LINES = """INSERT INTO logs (id, attempt, at, level, message)
+               SELECT duly_id_floor(at), 1, at, 'info', 'old' FROM unnest(ARRAY[{}]::bigint[]) at"""
+PARTITIONS = "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'logs'::regclass"
+
+
+async def test_lines_from_before_stay_readable_and_go_with_retention(postgres_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = PostgresEngine(postgres_dsn)
+    every = migrations("postgres")
+    monkeypatch.setattr("duly.adapters.sql.migrate.migrations", lambda name: [one for one in every if one.name != "records"])
+    await upgrade(engine)
+    now = await engine.store_now()
+    await raw(engine, OLD_LINES.format(f"{now - 3 * DAY}, {now}"))
+    monkeypatch.undo()
+
+    await upgrade(engine)
+    store = store_on(engine)
+    await store.retention.prepare(now, 3 * DAY)
+    await raw(engine, OLD_LINES.format(f"{now}, {now + 3 * DAY}"))
+    places = await raw(engine, "SELECT seq, tableoid::regclass::text AS place FROM logs ORDER BY seq")
+
+    # New lines of these days stand with the old ones, numbered on; later ones in days of their own.
+    assert [row["seq"] for row in places] == [1, 2, 3, 4]
+    assert [row["place"].rpartition("_")[0] for row in places] == ["logs_before"] * 3 + ["logs"]
+
+    # Nobody has these executions any more, so the lines go, and then what held them.
+    later = now + 40 * DAY
+    while await store.retention.prune(later - 30 * DAY, later, 100):
+        pass
+    left = await raw(engine, PARTITIONS)
+    assert await raw(engine, "SELECT seq FROM logs") == []
+    assert not any("before" in row["relname"] for row in left)
     await engine.close()

@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from duly.services.service import free_port
 from duly.verify.clients import Client
-from duly.verify.postgres import free_port
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 

@@ -10,7 +10,7 @@ from duly.verify.checker import codes
 def test_states_and_their_graph_are_the_published_ones() -> None:
     assert tuple(state.name for state in State) == codes.STATE_NAMES
     assert codes.FINAL == FINAL
-    assert {before: after for before, after in codes.EDGES.items() if before != codes.NEW} == {
+    assert {before: after for before, after in codes.EDGES_OF_FLOWS.items() if before != codes.NEW} == {
         before: after for before, after in TRANSITIONS.items() if after
     }
 
@@ -20,8 +20,8 @@ def test_outcomes_triggers_and_reasons_are_the_published_ones() -> None:
     assert {name: getattr(codes, name) for name in outcomes} == {name: Outcome[name] for name in outcomes}
     assert codes.STOPPED == Outcome.CANCELLED
     assert codes.COSTS_AN_ATTEMPT == COSTS_AN_ATTEMPT
-    assert list(Trigger) == [codes.BY_SCHEDULE, codes.BY_ENQUEUE, codes.BY_HAND, codes.BY_BACKFILL, codes.BY_REPLAY]
-    assert list(SkipReason) == [codes.SKIP_OVERLAP, codes.SKIP_MISFIRE, codes.SKIP_ASKED]
+    assert list(Trigger) == [codes.BY_SCHEDULE, codes.BY_ENQUEUE, codes.BY_HAND, codes.BY_BACKFILL, codes.BY_REPLAY, codes.BY_STEP]
+    assert list(SkipReason) == [codes.SKIP_OVERLAP, codes.SKIP_MISFIRE, codes.SKIP_ASKED, codes.SKIP_STEP, codes.SKIP_DEPENDENCY]
 
 
 def test_never_is_never() -> None:

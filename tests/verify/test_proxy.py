@@ -62,7 +62,7 @@ class Talk:
         self.writer.write(text)
 
     async def hear(self) -> bytes:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             return await self.reader.read(65_536)
 
     async def hears_nothing(self) -> bool:

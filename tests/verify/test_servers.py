@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from duly.verify.postgres import PostgresMissing
+from duly.services import ServiceMissing
 from duly.verify.servers import DATABASE, Duo
 from tests.conftest import service_missing
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 def duo() -> Iterator[Duo]:
     try:
         made = Duo()
-    except PostgresMissing as missing:
+    except ServiceMissing as missing:
         service_missing("PostgreSQL", str(missing))
     made.start()
     yield made

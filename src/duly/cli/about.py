@@ -7,6 +7,8 @@ import sqlite3
 import textwrap
 from typing import Any
 
+import msgspec
+
 from duly import config
 from duly.cli import output
 from duly.cli.errors import OK, did_you_mean
@@ -73,6 +75,16 @@ def _shown(setting: config.Setting, text: str) -> str:
     return masked(text) if "://" in text else "…"
 
 
+def _configure_show(parser: Parser) -> None:
+    parser.add_argument("--origin", action="store_true", help="also where each comes from; it is always shown")
+    output_options(parser)
+
+
+def _schema(arguments: Arguments) -> int:
+    print(msgspec.json.format(msgspec.json.encode(config.schema()), indent=2).decode())
+    return OK
+
+
 def _show(arguments: Arguments) -> int:
     out = output.of(arguments)
     rows = settings_shown()
@@ -94,8 +106,11 @@ COMMANDS = {
     "help": Command("Explain an error code; needs no server.", _configure_help, _help, "duly help"),
     "version": Command("What this is and what it runs on.", output_options, _version, "duly version"),
     "config": Group(
-        "Settings: flags over DULY_… variables over defaults.",
+        "Settings: flags over DULY_… variables over duly.toml or [tool.duly] over your own files over defaults.",
         "duly config",
-        {"show": Command("each setting, its value and where it comes from", output_options, _show, "duly config show")},
+        {
+            "show": Command("each setting, its value and where it comes from", _configure_show, _show, "duly config show"),
+            "schema": Command("a JSON Schema of duly.toml, for editors", lambda parser: None, _schema, "duly config schema"),
+        },
     ),
 }

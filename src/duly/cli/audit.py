@@ -11,10 +11,9 @@ from typing import TextIO
 import msgspec
 
 from duly.cli import output, remote
-from duly.cli.daily import count
 from duly.cli.errors import OK
 from duly.cli.output import Column
-from duly.cli.parsing import Arguments, Command, Group, Parser, connection_options, remote_options
+from duly.cli.parsing import Arguments, Command, Group, Parser, connection_options, count, remote_options
 from duly.cli.values import moment_of
 from duly.domain.audit import canonical
 from duly.domain.errors import Conflict, Invalid

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from duly.cli import output, remote
-from duly.cli.daily import count
 from duly.cli.dead import rate
 from duly.cli.errors import OK
-from duly.cli.parsing import Arguments, Command, Parser, remote_options
+from duly.cli.parsing import Arguments, Command, Parser, count, remote_options
 from duly.cli.values import json_value, moment_of
 from duly.domain.backfill import Rerun
-from duly.sdk import calls
+from duly.sdk import backfill_calls, calls
 
 _EXAMPLES = """examples:
   duly backfill nightly-report --from 2026-01-01T00:00:00Z --to 2026-01-31T23:59:59Z --dry-run
@@ -41,7 +40,7 @@ def _backfill(arguments: Arguments) -> int:
     with remote.connect(arguments) as client:
         job = remote.find_job(client, arguments.job)
         report = client.send(
-            calls.backfill(
+            backfill_calls.backfill(
                 job.job_id,
                 first,
                 last,

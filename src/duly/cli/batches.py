@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from duly.cli import output, remote
-from duly.cli.daily import count
 from duly.cli.dead import print_report
 from duly.cli.errors import OK
 from duly.cli.output import Output
-from duly.cli.parsing import Arguments, Command, Group, Parser, remote_options
+from duly.cli.parsing import Arguments, Command, Group, Parser, count, remote_options
 from duly.sdk import calls
 from duly.wire.bulk import BatchView
 

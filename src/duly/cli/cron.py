@@ -6,10 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from duly.cli import output, remote
-from duly.cli.daily import count
 from duly.cli.errors import OK
 from duly.cli.output import BOLD, GREY, YELLOW, paint
-from duly.cli.parsing import Arguments, Command, Parser, remote_options
+from duly.cli.parsing import Arguments, Command, Parser, count, remote_options
 from duly.cli.values import moment_of, seconds_of
 from duly.domain.calendars import Calendar, OnExcluded
 from duly.domain.dst import DstGap, DstOverlap
@@ -17,8 +16,8 @@ from duly.domain.instants import from_rfc3339, to_datetime
 from duly.domain.job import JobType
 from duly.sdk import calls
 from duly.usecases.preview import preview
-from duly.wire.calendars import viewed_calendar
 from duly.wire.schedules import FireView, PreviewShape, PreviewView
+from duly.wire.specs import viewed_calendar
 
 
 def _configure(parser: Parser) -> None:

@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 
 from duly.cli import output, remote
-from duly.cli.daily import count
 from duly.cli.errors import OK
 from duly.cli.execution_text import error_text, fields
 from duly.cli.output import Column, Output
-from duly.cli.parsing import Arguments, Command, Group, Parser, remote_options
+from duly.cli.parsing import Arguments, Command, Group, Parser, count, remote_options
 from duly.cli.values import json_value
 from duly.cli.why import say_why
 from duly.domain.errors import Invalid

@@ -112,15 +112,28 @@ def _say(text: str) -> None:
 
 def _configure(parser: Parser) -> None:
     up_options(parser)
+    parser.add_argument("--fleet", action="store_true", help="a whole fleet on this machine: PostgreSQL, two servers, two workers")
+    parser.add_argument(
+        "--demo", action="store_true", help="a shop with forty jobs and some hours of history, in a directory that ends with it"
+    )
+    parser.add_argument("--services", action="store_true", help="only the servers that a fleet stands on, with how to use them")
 
 
 def _dev(arguments: Arguments) -> int:
+    if arguments.fleet or arguments.services:
+        from duly.cli import dev_fleet
+
+        return dev_fleet.fleet(arguments.app) if arguments.fleet else dev_fleet.services()
+    if arguments.demo:
+        from duly.cli.demo import run
+
+        return run.demo(arguments)
     root = directory_of(arguments.app)
     _say(f"Watching the Python files in {near(root)}")
-    return Restarts([sys.executable, "-m", "duly.cli.main", "up", *_words(arguments)], root).run()
+    return Restarts([sys.executable, "-m", "duly.cli.main", "up", *words_for_up(arguments)], root).run()
 
 
-def _words(arguments: Arguments) -> list[str]:
+def words_for_up(arguments: Arguments) -> list[str]:
     """The same words for `duly up`, with what suits a developer where nothing was said."""
     words = [arguments.app] if arguments.app else []
     for name in ("pool", "slots", "children", "host", "port", "store", "home"):

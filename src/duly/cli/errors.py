@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, TooMany, Unavailable
 
-OK, FAILURE, USAGE, NOT_FOUND, NOT_ALLOWED, CONFLICT, UNREACHABLE, TIMED_OUT, RUN_FAILED = range(9)
+OK, FAILURE, USAGE, NOT_FOUND, NOT_ALLOWED, CONFLICT, UNREACHABLE, TIMED_OUT, RUN_FAILED, PARTLY_DONE = range(10)
 INTERRUPTED = 130
 
 # A wrong setting or application is a failure of this machine's set-up, not of the words that were typed.
@@ -47,6 +47,20 @@ def report(error: DulyError) -> int:
     notes = "".join(f"   ({note})" for note in getattr(error, "__notes__", ()))
     print(f"  More: duly help {error.code.removeprefix('DULY-')}{notes}", file=sys.stderr)
     return exit_code(error)
+
+
+class Withheld(Exception):
+    """A dry run has come to a request that would change something; it was not sent."""
+
+    def __init__(self, method: str, path: str, body: bytes | None) -> None:
+        super().__init__(f"{method} {path}")
+        self.body = body
+
+    def report(self) -> int:
+        """Print what was not sent; returns the exit code."""
+        print(f"{self}{f' {self.body.decode()}' if self.body else ''}")
+        print("That would change something, and was not sent.", file=sys.stderr)
+        return OK
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from duly.cli.output import Output
 from duly.domain.instants import from_rfc3339
-from duly.domain.job import HTTP_HANDLER, SHELL_HANDLER, route_labels
+from duly.domain.job import route_labels
 from duly.domain.serving import Needs, misfits
+from duly.domain.target import HTTP_HANDLER, SHELL_HANDLER
 from duly.domain.why.facts import WorkerFacts
 from duly.domain.why.waiting import nobody_serves
 from duly.sdk import calls
 from duly.sdk.client import Client
 from duly.wire.fleet import WorkerView
-from duly.wire.jobs import TargetShape
+from duly.wire.targets import TargetShape
 
 
 def serves(worker: WorkerView, target: TargetShape) -> bool:

@@ -9,17 +9,17 @@ from typing import Any
 import msgspec
 
 from duly.cli import output, remote, runs
-from duly.cli.daily import MOST_JOBS, count
 from duly.cli.errors import OK
 from duly.cli.execution_text import situation
-from duly.cli.fleet import say_if_nobody_serves
 from duly.cli.output import Column
-from duly.cli.parsing import Arguments, Command, Group, Parser, remote_options
+from duly.cli.parsing import Arguments, Command, Group, Parser, count, dry_run_option, later, remote_options
+from duly.cli.remote import MOST_JOBS
 from duly.cli.values import json_value, later_of, moment_of, seconds_of
+from duly.domain.choices import JobType
 from duly.domain.errors import Invalid
-from duly.domain.job import JobType
 from duly.sdk import calls
-from duly.wire.jobs import JobDetailView, JobStateName, JobView, TargetShape
+from duly.wire.jobs import JobDetailView, JobStateName, JobView
+from duly.wire.targets import TargetShape
 
 
 def target_text(target: TargetShape) -> str:
@@ -85,6 +85,7 @@ def _show(arguments: Arguments) -> int:
 def _configure_pause(parser: Parser) -> None:
     parser.add_argument("-m", "--reason", metavar="TEXT", help="why; shown to whoever asks")
     parser.add_argument("--until", metavar="TIME", help="until then, such as 2026-12-28T07:00:00Z or 2h; otherwise until it is resumed")
+    dry_run_option(parser)
     _configure_one(parser)
 
 
@@ -179,6 +180,12 @@ def _configure_create(parser: Parser) -> None:
         metavar="POLICY",
         help="when the previous run still runs: skip, queue_one, queue_all, allow, cancel_previous or kill_previous",
     )
+    parser.add_argument(
+        "--after",
+        metavar="JOB",
+        action="append",
+        help="fire only after this job has succeeded for the same day; may be given again",
+    )
     parser.add_argument("--description", metavar="TEXT")
     remote_options(parser)
 
@@ -191,6 +198,8 @@ def _create(arguments: Arguments) -> int:
         out.one(_fields(made), made, name=made.name)
         if out.is_for_people:
             out.say(f"\nRun it now: duly run {made.name}")
+        from duly.cli.fleet import say_if_nobody_serves
+
         say_if_nobody_serves(client, out, made.job_id)
     return OK
 
@@ -219,6 +228,7 @@ def _job_of(arguments: Arguments) -> dict[str, Any]:
         "heartbeatTimeoutSec": _seconds(arguments, "heartbeat_timeout"),
         "stopGraceSec": _seconds(arguments, "stop_grace"),
         "overlap": arguments.overlap,
+        "after": [{"job": name} for name in arguments.after] if arguments.after else None,
         "description": arguments.description,
         "retryPolicy": None if arguments.retry is None else {**job.get("retryPolicy", {}), "maxAttempts": arguments.retry},
     }
@@ -294,6 +304,8 @@ def _fields(job: JobView) -> list[tuple[str, str | None]]:
         ("timeout", _limits(job)),
         ("policies", _policies(job)),
         ("limits", _how_many(job)),
+        ("after", _after(job)),
+        ("alert", _alert(job)),
         ("about", job.description),
         ("source", job.source),
         ("version", f"{job.version}, since {output.relative(job.updated_at)}"),
@@ -308,6 +320,24 @@ def _fields(job: JobView) -> list[tuple[str, str | None]]:
 def _policies(job: JobView) -> str:
     overlap = f"overlap {job.overlap}" + ("" if job.max_running is None else f" up to {job.max_running}")
     return f"{overlap}, catch up {job.catch_up.policy}, priority {job.priority.lower()}"
+
+
+def _after(job: JobView) -> str | None:
+    """What it waits for."""
+    told = [f"{one.job} of the same {one.per}; {one.on_deadline}s after {one.within_sec / 3600:g} h" for one in job.after]
+    return "\n".join(told) or None
+
+
+def _alert(job: JobView) -> str | None:
+    """What is told about it, and whom."""
+    if job.alert is None:
+        return None
+    from duly.domain.alerts.of_job import rules_of
+    from duly.domain.alerts.words import rule_words
+    from duly.wire.specs import alert_of
+
+    told = [rule_words(rule) for rule in rules_of(alert_of(job.alert), job.name, None)]
+    return "\n".join([*told, f"tells {', '.join(job.alert.to)}" if job.alert.to else "tells nobody: it names no channel"])
 
 
 def _how_many(job: JobView) -> str | None:
@@ -373,6 +403,22 @@ COMMANDS = {
             "skip": Command(*_SKIP, "duly job skip", changes=True),
             "unskip": Command(*_UNSKIP, "duly job unskip", changes=True),
             "delete": Command("cancel a job and its future fires", _configure_delete, _delete, "duly job delete", changes=True),
+            "export": Command(
+                "jobs as TOML that `duly apply` reads",
+                later("versions", "configure_export"),
+                later("versions", "export"),
+                "duly job export",
+            ),
+            "edit": Command("change a job in your editor", later("versions", "configure_edit"), later("versions", "edit"), "duly job edit"),
+            "history": Command(
+                "its versions, and what each changed",
+                later("versions", "configure_history"),
+                later("versions", "history"),
+                "duly job history",
+            ),
+            "diff": Command(
+                "what one version changed of another", later("versions", "configure_diff"), later("versions", "diff"), "duly job diff"
+            ),
             "run": Command("run a job now", runs.run_options, runs.run, "duly job run", changes=True),
         },
     ),

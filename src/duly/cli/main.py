@@ -16,8 +16,9 @@ TREE: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         (
             ("up", "serve", "everything in one process: API, scheduler and worker"),
             ("dev", "dev", "the same, and again whenever your code changes"),
+            ("init", "starting", "a first application and its settings, written into this directory"),
             ("server", "serve", "every role but the worker"),
-            ("worker", "serve", "a worker for the jobs of an application"),
+            ("worker", "serve", "a worker for the jobs of an application; also: worker list"),
             ("scheduler", "serve", "dispatcher, sweeper and pruner only"),
             ("api", "serve", "the API only"),
         ),
@@ -25,20 +26,30 @@ TREE: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     (
         "Every day",
         (
-            ("ps", "daily", "what runs and what waits, now"),
-            ("run", "runs", "run a job now; also: run list, show, logs, attempts, cancel, retry, replay"),
-            ("logs", "daily", "what a run, or a job's latest run, has logged"),
+            ("ps", "ps", "what runs and what waits, now"),
+            ("run", "runs", "run a job now; also: run list, show, logs, attempts, cancel, retry, replay, compare"),
+            ("top", "top", "a live screen: runs, failures, workers, queues, what fires next; acts on them too"),
+            ("logs", "logs", "what a run, or a job's latest run, has logged; --grep looks through its recent ones"),
             ("why", "why", "why a run stands where it stands, or a job does not run"),
-            ("next", "daily", "what fires when"),
+            ("next", "upcoming", "what fires when"),
             ("dead", "dead", "dead letters: list, show, replay, discard"),
             ("batch", "batches", "bulk actions and backfills: show, continue, abort"),
-            ("job", "jobs", "list, show, create, pause, resume, delete, run"),
+            ("retry", "runs", "let a retry that waits run now, or replay a dead run"),
+            ("open", "looking", "a run, a job or the overview in the browser"),
+            ("job", "jobs", "list, show, create, edit, export, history, diff, pause, resume, delete, run"),
+            ("workflow", "workflows", "jobs made of steps: list, show, graph, run, retry, approve, signal"),
+            ("import", "imports", "schedules from crontab, systemd, celery, apscheduler, github or kubernetes"),
+            ("plan", "apply", "what `apply` would change, field by field"),
+            ("apply", "apply", "create or change the jobs and workflows of TOML files"),
             ("pause", "jobs", "no fire of a job until it is resumed, or until a time"),
             ("resume", "jobs", "let a paused job fire again"),
             ("backfill", "backfill", "run what a job's schedule named in the past"),
             ("skip", "jobs", "let one fire of a job pass; unskip takes that back"),
             ("unskip", "jobs", "take a skip back"),
             ("calendar", "calendars", "list, show, set, delete, import: holidays, business days, windows"),
+            ("alert", "alerts", "who is told what: list, show, snooze, rules, channels, test, links, missed"),
+            ("schedule", "schedules", "list, explain, lint, calendar, spread: what fires when, and whether that was meant"),
+            ("watch", "runs", "follow a run to its end: how far it is, and how it ended"),
             ("cron", "cron", "explain a cron expression or a rule, offline"),
         ),
     ),
@@ -46,14 +57,22 @@ TREE: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         "Look after it",
         (
             ("doctor", "doctor", "check everything, with a fix for each finding"),
+            ("cluster", "cluster", "who owns what: dispatchers and their shards"),
             ("verify", "verify", "test the guarantees on this machine: kill, pause and cut off real processes"),
+            ("capacity", "capacity", "will it suffice? lateness, slots, connections and disk of a plan, or of the jobs there are"),
             ("audit", "audit", "who did what: list, export, verify"),
-            ("tenant", "tenants", "tenants: create, list, show, set, key"),
+            ("analytics", "analytics", "throughput, lateness, failures, waits: from ClickHouse or from exported files"),
+            ("export", "analytics", "finished executions as Parquet files, a directory a day"),
+            ("pool", "looking", "pools: list"),
+            ("tenant", "tenants", "tenants: create, list, show, set, move, key"),
             ("key", "keys", "API keys: create, list, rotate, revoke"),
             ("login", "keys", "a link that logs a browser in, once"),
             ("conformance", "conformance", "check a server, or a worker, against the worker protocol"),
+            ("mcp", "mcp", "let an assistant look: jobs, runs, why, dead letters, logs; acting only with --allow"),
             ("db", "db", "the store: status, upgrade, backup"),
+            ("completion", "completion", "what your shell needs to complete commands: bash, zsh, fish or pwsh"),
             ("config", "about", "each setting, its value and where it comes from"),
+            ("context", "contexts", "servers by name: list, use, add, remove"),
             ("help", "about", "explain an error code, such as E204"),
             ("version", "about", "the version of Duly, Python and SQLite"),
         ),
@@ -112,6 +131,8 @@ def _run(words: list[str]) -> int:
         return command.run(words[1:])
     except DulyError as error:
         return errors.report(error)
+    except errors.Withheld as held:
+        return held.report()
 
 
 def _tree(name: str) -> Tree:

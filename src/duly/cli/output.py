@@ -8,11 +8,15 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime, tzinfo
-from typing import Any, Generic, NamedTuple, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import msgspec
 
 from duly import config
+from duly.cli.shaping import Column as Column
+from duly.cli.shaping import chosen, columns_of, written
+from duly.cli.shaping import quoted as _quoted
+from duly.cli.shaping import unknown as _unknown
 from duly.domain.instants import DAY, HOUR, MINUTE, SECOND, Instant, Micros, from_rfc3339, to_datetime
 
 T = TypeVar("T")
@@ -36,58 +40,63 @@ STATES = {
 
 # False once --no-color was given.
 colours: ContextVar[bool] = ContextVar("colours", default=True)
-
-
-class Column(NamedTuple, Generic[T]):
-    """One column: its name, what people see, what programs get (the same unless given), its name there, and its colour."""
-
-    name: str
-    shown: Callable[[T], str]
-    plain: Callable[[T], str] | None = None
-    key: str | None = None
-    colour: Callable[[T], str | None] | None = None
+# The zone in which times are shown, once --utc or --tz was given; this machine's otherwise.
+shown_in: ContextVar[tzinfo | None] = ContextVar("shown_in", default=None)
 
 
 class Output:
     """How one command prints, by its options and by where its output goes."""
 
-    def __init__(self, output: str | None = None, *, quiet: bool = False, no_color: bool = False) -> None:
+    def __init__(
+        self, output: str | None = None, *, quiet: bool = False, no_color: bool = False, fields: str | None = None, zone: str | None = None
+    ) -> None:
         if no_color:
             colours.set(False)
-        self.format = output or ("table" if sys.stdout.isatty() else "tsv")
+        if zone is not None:
+            from duly.domain.zones import load_zone
+
+            shown_in.set(load_zone(zone))
+        wanted = output or ("table" if sys.stdout.isatty() else "tsv")
+        # What is one of these with another face is treated as such by every command.
+        self.format = {"yaml": "json", "csv": "tsv", "wide": "table"}.get(wanted, wanted)
+        self._face = wanted
+        self._fields = [name.strip() for name in fields.split(",") if name.strip()] if fields else []
         self.quiet = quiet
 
     def rows(self, columns: Sequence[Column[T]], items: Iterable[T], *, name: Callable[[T], str]) -> None:
         """A list. In JSON the items are as the API has them."""
         match self.format:
             case "json":
-                print(_pretty(list(items)))
+                print(self._document([chosen(item, self._fields) for item in items]))
             case "jsonl":
                 for item in items:
-                    print(msgspec.json.encode(item).decode())
+                    print(msgspec.json.encode(chosen(item, self._fields)).decode())
             case "name":
                 for item in items:
                     print(name(item))
             case "tsv":
-                print("\t".join(column.key or column.name for column in columns))
+                columns = columns_of(columns, self._fields)
+                print(self._line([column.key or column.name for column in columns]))
                 for item in items:
-                    print("\t".join(_one_line((column.plain or column.shown)(item)) for column in columns))
+                    print(self._line([one_line((column.plain or column.shown)(item)) for column in columns]))
             case _:
-                _table(columns, list(items))
+                _table(columns_of(columns, self._fields), list(items), wide=self._face == "wide")
 
     def one(self, fields: Sequence[tuple[str, str | None]], item: Any, *, name: str) -> None:
         """One thing with its fields; those that are None are left out."""
-        given = [(key, value) for key, value in fields if value is not None]
+        given = [(key, value) for key, value in fields if value is not None and (not self._fields or key in self._fields)]
+        if self._fields and not given and self.format in ("table", "tsv"):
+            raise _unknown(self._fields[0], [key for key, _ in fields])
         match self.format:
             case "json":
-                print(_pretty(item))
+                print(self._document(chosen(item, self._fields)))
             case "jsonl":
-                print(msgspec.json.encode(item).decode())
+                print(msgspec.json.encode(chosen(item, self._fields)).decode())
             case "name":
                 print(name)
             case "tsv":
                 for key, value in given:
-                    print(f"{key}\t{_one_line(value)}")
+                    print(self._line([key, one_line(value)]))
             case _:
                 width = max(len(key) for key, _ in given)
                 for key, value in given:
@@ -98,6 +107,12 @@ class Output:
         if not self.quiet:
             print(text, file=sys.stderr, flush=True)
 
+    def _document(self, item: Any) -> str:
+        return written(item) if self._face == "yaml" else _pretty(item)
+
+    def _line(self, cells: Sequence[str]) -> str:
+        return ",".join(map(_quoted, cells)) if self._face == "csv" else "\t".join(cells)
+
     @property
     def is_for_people(self) -> bool:
         """Whether a table is printed."""
@@ -106,7 +121,9 @@ class Output:
 
 def of(arguments: Any) -> Output:
     """The output that a command's options ask for."""
-    return Output(arguments.output, quiet=arguments.quiet, no_color=arguments.no_color)
+    zone = "UTC" if getattr(arguments, "utc", False) else getattr(arguments, "shown_tz", None)
+    fields = getattr(arguments, "fields", None)
+    return Output(arguments.output, quiet=arguments.quiet, no_color=arguments.no_color, fields=fields, zone=zone)
 
 
 def paint(text: str, colour: str | None, stream: TextIO | None = None) -> str:
@@ -165,7 +182,7 @@ def relative(text: str | None, at: Instant | None = None) -> str:
 
 def local(at: Instant, zone: tzinfo | None = None) -> str:
     """A time as a clock on the wall shows it, with its offset: this machine's zone unless another is given."""
-    moment = to_datetime(at).astimezone(zone)
+    moment = to_datetime(at).astimezone(zone or shown_in.get())
     return f"{moment:%a %d %b %Y %H:%M:%S %z}"
 
 
@@ -176,19 +193,21 @@ def moment(text: str | None) -> str | None:
 
 def today(text: str) -> str:
     """The time of day in this machine's zone, with the date when it is another day's."""
-    at = datetime.fromisoformat(text).astimezone()
-    return f"{at:%H:%M:%S}" if at.date() == datetime.now(UTC).astimezone().date() else f"{at:%Y-%m-%d %H:%M:%S}"
+    zone = shown_in.get()
+    at = datetime.fromisoformat(text).astimezone(zone)
+    return f"{at:%H:%M:%S}" if at.date() == datetime.now(UTC).astimezone(zone).date() else f"{at:%Y-%m-%d %H:%M:%S}"
 
 
 # ---------------------------------------------------------------- insides
 
 
-def _table(columns: Sequence[Column[T]], items: Sequence[T]) -> None:
+def _table(columns: Sequence[Column[T]], items: Sequence[T], *, wide: bool = False) -> None:
     if not items:
         return
-    cells = [[_one_line(column.shown(item)) for column in columns] for item in items]
+    cells = [[one_line(column.shown(item)) for column in columns] for item in items]
     widths = [max(len(column.name), *(len(row[nth]) for row in cells)) for nth, column in enumerate(columns)]
-    _fit(widths, _terminal_width())
+    if not wide:
+        _fit(widths, _terminal_width())
     print(paint("  ".join(_cut(column.name.upper(), width) for column, width in zip(columns, widths, strict=True)).rstrip(), GREY))
     for item, row in zip(items, cells, strict=True):
         parts = []
@@ -215,7 +234,7 @@ def _terminal_width() -> int:
         return 160
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """A cell is one line without tabs, and a terminal is not taken over by what a job printed."""
     return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 

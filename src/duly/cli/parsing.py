@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
 
 from duly.cli.errors import did_you_mean
@@ -11,6 +12,7 @@ from duly.domain.errors import Invalid
 
 Arguments = argparse.Namespace
 USAGE = "DULY-E604"
+FORMATS = ("table", "wide", "json", "jsonl", "yaml", "csv", "tsv", "name")
 
 
 class Parser(argparse.ArgumentParser):
@@ -26,11 +28,26 @@ class Parser(argparse.ArgumentParser):
         )
         self.path = path
 
+    @property
+    def option_names(self) -> set[str]:
+        """The options so far."""
+        return {option for action in self.options for option in action.option_strings}
+
+    @property
+    def arguments(self) -> list[argparse.Action]:
+        """What is given by its place and not by a name."""
+        return [action for action in self._actions if not action.option_strings]
+
+    @property
+    def options(self) -> list[argparse.Action]:
+        """What is given by a name."""
+        return [action for action in self._actions if action.option_strings]
+
     def error(self, message: str) -> NoReturn:
         """What is wrong with the words, and how they go."""
         unknown = message.removeprefix("unrecognized arguments: ")
         if unknown != message:
-            options = [option for action in self._actions for option in action.option_strings]
+            options = self.option_names
             word = unknown.split()[0]
             hint = did_you_mean(word.partition("=")[0], options)
             raise Invalid(USAGE, f"`{self.path}` does not take {word!r}.", hint=hint or f"`{self.path} -h` shows what it takes.")
@@ -51,18 +68,30 @@ class Command(NamedTuple):
     takes_rest: bool = False
     changes: bool = False
 
-    def run(self, words: Sequence[str]) -> int:
-        """Parse the words and do it. With `takes_rest`, what follows `--` is left as it is, in `rest`."""
+    def parser(self) -> Parser:
+        """What reads its words."""
         parser = Parser(self.path, self.summary, self.epilogue)
         self.configure(parser)
         if self.changes:
             parser.add_argument("--reason", metavar="TEXT", dest="why", help="why, for the audit trail")
+            dry_run_option(parser)
+        return parser
+
+    def run(self, words: Sequence[str]) -> int:
+        """Parse the words and do it. With `takes_rest`, what follows `--` is left as it is, in `rest`."""
+        parser = self.parser()
         own, rest = list(words), []
         if self.takes_rest and "--" in own:
             end = own.index("--")
             own, rest = own[:end], own[end + 1 :]
         arguments = parser.parse_intermixed_args(own)
         arguments.rest = rest
+        if getattr(arguments, "watch", None) is not None:
+            from duly.cli.repeating import watch
+
+            if self.changes:
+                raise Invalid(USAGE, f"`{self.path}` changes something, and is not repeated.", field="--watch")
+            return watch(arguments.watch, lambda: self.action(arguments))
         return self.action(arguments)
 
 
@@ -105,9 +134,26 @@ class Group(NamedTuple):
 Tree = Command | Group
 
 
+def later(module: str, function: str) -> Callable[[Any], Any]:
+    """A function of another module of the command line, which is imported when it is called: for verbs that need more than the others
+    of their noun."""
+
+    def call(argument: Any) -> Any:
+        return getattr(import_module(f"duly.cli.{module}"), function)(argument)
+
+    return call
+
+
+def dry_run_option(parser: Parser) -> None:
+    """For what changes something and has no dry run of its own: the change is shown, and not sent."""
+    if "--dry-run" not in parser.option_names:
+        parser.add_argument("--dry-run", action="store_true", dest="withhold", help="say what would be sent, and send nothing that changes")
+
+
 def connection_options(parser: Parser) -> None:
     """Which server to talk to."""
     parser.add_argument("--server", metavar="URL", help="the server; DULY_URL otherwise, or http://127.0.0.1:3859")
+    parser.add_argument("--context", metavar="NAME", help="a context instead of the one in use; see `duly context`")
 
 
 def output_options(parser: Parser) -> None:
@@ -116,9 +162,14 @@ def output_options(parser: Parser) -> None:
         "-o",
         "--output",
         metavar="FORMAT",
-        choices=("table", "json", "jsonl", "tsv", "name"),
-        help="table, json, jsonl, tsv or name; otherwise a table on a terminal and tsv in a pipe",
+        choices=FORMATS,
+        help="table, wide, json, jsonl, yaml, csv, tsv or name; otherwise a table on a terminal and tsv in a pipe",
     )
+    parser.add_argument("--fields", metavar="A,B", help="only these, by the names of the columns or of the API")
+    parser.add_argument("--watch", metavar="TIME", nargs="?", const="2s", help="again and again, every 2s or as often as you say")
+    parser.add_argument("--utc", action="store_true", help="show times in UTC")
+    if "--tz" not in parser.option_names:
+        parser.add_argument("--tz", metavar="ZONE", dest="shown_tz", help="show times in this zone; this machine's otherwise")
     parser.add_argument("--json", action="store_const", const="json", dest="output", help="the same as -o json")
     parser.add_argument("-q", "--quiet", action="store_true", help="no remarks on standard error")
     parser.add_argument("--no-color", action="store_true", help="no colours; NO_COLOR does the same")
@@ -128,3 +179,14 @@ def remote_options(parser: Parser) -> None:
     """For every command that asks a server."""
     connection_options(parser)
     output_options(parser)
+
+
+def count(text: str) -> int:
+    """A number of things to show."""
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 100_000:
+        raise ValueError(text)
+    return int(text)
+
+
+# argparse names the reader in its message.
+count.__name__ = "count"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from duly import config
-from duly.cli.errors import did_you_mean
+from duly.cli.errors import Withheld, did_you_mean
 from duly.cli.parsing import Arguments
 from duly.domain.errors import Forbidden, NotFound
 from duly.domain.ids import EXECUTION_PREFIX, JOB_PREFIX, parse_execution_id, parse_job_id
@@ -12,15 +14,29 @@ from duly.sdk.client import Client
 from duly.wire.jobs import JobView
 
 MOST_NAMES = 1000
+# As many jobs as a command that looks at all of them reads.
+MOST_JOBS = 10_000
+T = TypeVar("T")
 
 
 def connect(arguments: Arguments) -> Client:
     """A client of the server that the flags or the settings name. Raises Forbidden when there is no key to use."""
-    settings = config.load(url=arguments.server)
+    settings = config.load(url=arguments.server, context=getattr(arguments, "context", None))
     if settings.key is None:
         hint = f"`duly up` keeps one in {settings.key_file}: run this where it runs, or set DULY_HOME, DULY_KEY or DULY_KEY_FILE."
         raise Forbidden("DULY-E301", "There is no key to use.", hint=hint)
-    return Client(settings.url, settings.key, agent=f"duly-cli/{config.VERSION}", channel="cli", reason=getattr(arguments, "why", None))
+    kind = Withholding if getattr(arguments, "withhold", False) else Client
+    return kind(settings.url, settings.key, agent=f"duly-cli/{config.VERSION}", channel="cli", reason=getattr(arguments, "why", None))
+
+
+class Withholding(Client):
+    """Sends questions only: the first request that would change something ends the command."""
+
+    def send(self, call: calls.Call[T]) -> T:
+        """Raises Withheld in place of sending a change."""
+        if call.request.method != "GET":
+            raise Withheld(call.request.method, call.request.path, call.request.body)
+        return super().send(call)
 
 
 def find_job(client: Client, text: str) -> JobView:

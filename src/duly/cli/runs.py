@@ -1,7 +1,7 @@
-"""`duly run JOB` runs a job now; `duly run list|show|logs|attempts|cancel|retry|replay` look at runs.
+"""`duly run JOB` runs a job now; `duly run list|show|logs|watch|attempts|cancel|retry|replay|compare` look at runs.
 
 The two share a word as in `docker run` and `gh run`: the first argument decides. A job whose name is one of
-the seven verbs is run with `duly job run NAME`.
+the nine verbs is run with `duly job run NAME`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import sys
 import time
 from typing import Any
 
-from duly.cli import daily, output, remote
+from duly.cli import comparing, logs, output, remote
 from duly.cli.errors import OK, RUN_FAILED, TIMED_OUT
-from duly.cli.execution_text import COLUMNS, error_text, fields, situation
+from duly.cli.execution_text import COLUMNS, error_text, fields, progress_text, situation
 from duly.cli.output import Column, Output
-from duly.cli.parsing import Arguments, Command, Group, Parser, remote_options
+from duly.cli.parsing import Arguments, Command, Group, Parser, count, remote_options
 from duly.cli.values import moment_of, payload_of, seconds_of
 from duly.cli.why import say_if_stuck, say_why
 from duly.domain.errors import Invalid
@@ -61,10 +61,13 @@ def run(arguments: Arguments) -> int:
             delay = None if arguments.delay is None else seconds_of(arguments.delay, "--in")
             run_at = None if arguments.at is None else moment_of(arguments.at, "--at")
             made = client.send(calls.enqueue(job.job_id, payload=payload, run_at=run_at, delay_sec=delay, priority=priority))
-        return _after_enqueue(client, out, made, job.name, arguments)
+        follow = "duly workflow show" if job.steps else "duly logs -f"
+        return _after_enqueue(client, out, made, job.name, arguments, follow)
 
 
-def _after_enqueue(client: Client, out: Output, made: EnqueuedView, job_name: str, arguments: Arguments) -> int:
+def _after_enqueue(
+    client: Client, out: Output, made: EnqueuedView, job_name: str, arguments: Arguments, follow: str = "duly logs -f"
+) -> int:
     if not (arguments.wait or arguments.exit_status or arguments.timeout):
         shown = [
             ("run", made.execution_id),
@@ -74,7 +77,7 @@ def _after_enqueue(client: Client, out: Output, made: EnqueuedView, job_name: st
         ]
         out.one(shown, made, name=made.execution_id)
         if out.is_for_people:
-            out.say(f"\nFollow it: duly logs -f {made.execution_id}")
+            out.say(f"\nFollow it: {follow} {made.execution_id}")
         say_if_stuck(client, out, made.execution_id)
         return OK
     limit = None if arguments.timeout is None else seconds_of(arguments.timeout, "--timeout")
@@ -94,13 +97,15 @@ def wait(client: Client, out: Output, execution_id: str, limit: float | None) ->
     """Ask until the execution is final or the time is up; each change is said."""
     started = time.monotonic()
     pause = FIRST_PAUSE
-    said: tuple[str, int] | None = None
+    said: tuple[str, int, str | None] | None = None
     has_looked = False
     while True:
         execution = client.send(calls.show_execution(execution_id))
-        stands = (execution.state, execution.attempt)
+        progress = progress_text(execution.progress)
+        stands = (execution.state, execution.attempt, progress)
         if stands != said and execution.state not in FINAL:
-            out.say(f"{output.paint(situation(execution), output.state_colour(execution.state), sys.stderr)}  {execution.job_name}")
+            where = output.paint(situation(execution), output.state_colour(execution.state), sys.stderr)
+            out.say(f"{where}  {execution.job_name}{f'  {bar(execution.progress)}{progress}' if progress else ''}")
             said = stands
         waited = time.monotonic() - started
         if waited > PATIENCE and execution.state is StateName.PENDING and not has_looked:
@@ -113,13 +118,41 @@ def wait(client: Client, out: Output, execution_id: str, limit: float | None) ->
         pause = min(pause * 1.5, LONGEST_PAUSE)
 
 
+def bar(progress: Any, width: int = 20) -> str:
+    """How far it is, drawn; nothing where nobody knows how much there is."""
+    if not isinstance(progress, dict) or not progress.get("total"):
+        return ""
+    full = max(0, min(width, round(width * float(progress.get("done", 0)) / float(progress["total"]))))
+    return "█" * full + "░" * (width - full) + " "
+
+
+def _configure_watch(parser: Parser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run's id")
+    parser.add_argument("--timeout", metavar="TIME", help="no longer than that, such as 10m; exit code 7 then")
+    parser.add_argument("--exit-status", action="store_true", help="exit with 8 unless it succeeded")
+    remote_options(parser)
+
+
+def _watch(arguments: Arguments) -> int:
+    out = output.of(arguments)
+    with remote.connect(arguments) as client:
+        limit = None if arguments.timeout is None else seconds_of(arguments.timeout, "--timeout")
+        execution = wait(client, out, remote.run_id(arguments.run), limit)
+    out.one(fields(execution), execution, name=execution.execution_id)
+    if execution.state not in FINAL:
+        return TIMED_OUT
+    return RUN_FAILED if arguments.exit_status and execution.state is not StateName.SUCCEEDED else OK
+
+
 # ---------------------------------------------------------------- the noun
 
 
 def _configure_list(parser: Parser) -> None:
     parser.add_argument("--job", metavar="JOB", help="runs of this job only")
     parser.add_argument("--state", choices=[state.lower() for state in StateName], help="runs in this state only")
-    parser.add_argument("--trigger", choices=("schedule", "enqueue", "manual", "backfill", "replay"), help="runs that came to be like this")
+    parser.add_argument(
+        "--trigger", choices=("schedule", "enqueue", "manual", "backfill", "replay", "step"), help="runs that came to be like this"
+    )
     parser.add_argument("--outcome", choices=[outcome.lower() for outcome in OutcomeName], help="runs whose last attempt ended like this")
     parser.add_argument("--pool", help="runs of this pool")
     parser.add_argument("--handler", metavar="NAME", help="runs of this handler")
@@ -130,7 +163,7 @@ def _configure_list(parser: Parser) -> None:
     parser.add_argument(
         "--payload", metavar="PATH=VALUE", action="append", default=[], help="runs with this in their payload, such as customer.id=42"
     )
-    parser.add_argument("-n", "--limit", metavar="N", type=daily.count, default=20, help="at most that many, newest first (20)")
+    parser.add_argument("-n", "--limit", metavar="N", type=count, default=20, help="at most that many, newest first (20)")
     remote_options(parser)
 
 
@@ -272,23 +305,29 @@ examples:
 exit codes: 7 not ended in time, 8 it did not succeed (--exit-status)
 """
 
+_WATCH = ("follow a run to its end: how far it is, and how it ended", _configure_watch, _watch)
+
+_RETRY = ("let a retry that waits run now, or replay a dead run", _configure_one, _retry)
+
 COMMANDS = {
+    "watch": Command(*_WATCH, "duly watch"),
+    "retry": Command(*_RETRY, "duly retry", "Many at once: duly dead replay", changes=True),
     "run": Group(
         "Run a job now, and look at runs.",
         "duly run",
         {
             "list": Command("runs, newest first", _configure_list, _list, "duly run list"),
             "show": Command("one run: where it stands, its result or error", _configure_one, _show, "duly run show"),
-            "logs": Command("what a run has logged", daily.logs_options, daily.logs, "duly run logs"),
+            "logs": Command("what a run has logged", logs.options, logs.logs, "duly run logs"),
+            "watch": Command(*_WATCH, "duly run watch"),
             "attempts": Command("every attempt of a run", _configure_one, _attempts, "duly run attempts"),
             "cancel": Command(
                 "cancel a run: at once when it waits, soon when it runs", _configure_one, _cancel, "duly run cancel", changes=True
             ),
-            "retry": Command(
-                "let a retry that waits run now, or replay a dead run", _configure_one, _retry, "duly run retry", changes=True
-            ),
+            "retry": Command(*_RETRY, "duly run retry", changes=True),
+            "compare": Command("two runs beside each other, where they differ", comparing.configure, comparing.compare, "duly run compare"),
             "replay": Command("run an ended run again, as a new one", _configure_replay, _replay, "duly run replay", changes=True),
         },
         otherwise=Command("Run a job now, whatever its schedule says.", run_options, run, "duly run", _EXAMPLES, changes=True),
-    )
+    ),
 }

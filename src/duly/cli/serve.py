@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -15,15 +16,16 @@ from typing import TYPE_CHECKING
 from duly import config
 from duly.cli import journal
 from duly.cli.errors import OK
-from duly.cli.parsing import Arguments, Command, Parser
+from duly.cli.parsing import Arguments, Command, Group, Parser, later
 from duly.domain.errors import Invalid
 
 if TYPE_CHECKING:
     from duly.compose import Service
     from duly.sdk.app import App
 
-SERVER_ROLES = ("api", "dispatcher", "sweeper", "pruner")
-SCHEDULER_ROLES = ("dispatcher", "sweeper", "pruner")
+SERVER_ROLES = ("api", "dispatcher", "sweeper", "pruner", "alerter")
+SCHEDULER_ROLES = ("dispatcher", "sweeper", "pruner", "alerter")
+YOUNG_OBJECTS = 20_000
 
 
 # ---------------------------------------------------------------- options
@@ -31,7 +33,9 @@ SCHEDULER_ROLES = ("dispatcher", "sweeper", "pruner")
 
 def store_options(parser: Parser) -> None:
     """Where the state is."""
-    parser.add_argument("--store", metavar="URL", help="sqlite:///file.db or postgresql://…; DULY_STORE otherwise")
+    parser.add_argument(
+        "--store", metavar="URL", help="sqlite:///file.db or postgresql://…, or names of stores in duly.toml; DULY_STORE otherwise"
+    )
     parser.add_argument("--home", metavar="DIR", help="the state directory; DULY_HOME otherwise, or .duly")
 
 
@@ -84,6 +88,9 @@ def _configure_worker(parser: Parser) -> None:
     parser.add_argument(
         "--processes", metavar="N", type=_whole, default=0, help="that many worker processes, started again when they die; 0: this one"
     )
+    parser.add_argument("--autoscale", metavar="MIN..MAX", help="as many worker processes as the pool's load asks for, within these bounds")
+    parser.add_argument("--target-wait", metavar="TIME", default="10s", help="how long work may wait for a slot with --autoscale; 10s")
+    parser.add_argument("--calm-for", metavar="TIME", default="60s", help="how long less must have been enough before one stops; 60s")
     # For the processes of a supervisor: they die with it.
     parser.add_argument("--parent", type=int, help=SUPPRESS)
     process_options(parser)
@@ -122,6 +129,8 @@ def _api(arguments: Arguments) -> int:
 def _worker(arguments: Arguments) -> int:
     if arguments.server and arguments.store:
         raise Invalid("DULY-E604", "--server and --store contradict one another.", hint="A worker has one way to its work.")
+    if arguments.autoscale:
+        return _autoscaled(arguments)
     if arguments.processes:
         from duly.cli import supervisor
 
@@ -133,6 +142,25 @@ def _worker(arguments: Arguments) -> int:
 
         die_with(arguments.parent)
     return _serve(arguments, ("worker",))
+
+
+def _autoscaled(arguments: Arguments) -> int:
+    from duly import compose
+    from duly.cli import supervisor
+    from duly.domain.durations import parse_duration
+    from duly.domain.instants import SECOND
+    from duly.domain.scaling import Goal
+
+    settings = settings_of(arguments)
+    if settings.is_remote:
+        hint = "It looks at the load in the store. For workers through an API, let KEDA read GET /v1/pools/{pool}/scaling."
+        raise Invalid("DULY-E604", "needs the store.", field="--autoscale", hint=hint)
+    journal.set_up(settings)
+    least, most = supervisor.bounds(arguments.autoscale)
+    waits = {name: parse_duration(getattr(arguments, name), field=f"--{name.replace('_', '-')}") for name in ("target_wait", "calm_for")}
+    goal = Goal(max(waits["target_wait"] / SECOND, 0.1), settings.slots, least, most)
+    look = compose.Lookout(settings, settings.pool)
+    return supervisor.autoscale(goal, settings.hostname, look, waits["calm_for"] / SECOND)
 
 
 def _roles(text: str) -> tuple[str, ...]:
@@ -177,6 +205,10 @@ def _serve(arguments: Arguments, roles: Sequence[str]) -> int:
         app = application.load(reference)
     settings = settings_of(arguments, None if app is None else app.store)
     journal.set_up(settings)
+    # What was imported stays. A batch makes thousands of objects that die with it: to look through them at every 700 was a tenth of a
+    # worker's time.
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         wants_restart = runner.run(_run(settings, roles, app, reference, arguments.brief))
         for stream in (sys.stdout, sys.stderr):
@@ -204,9 +236,10 @@ async def _run(settings: config.Settings, roles: Sequence[str], app: App | None,
 
     if tuple(roles) == ("worker",) and settings.is_remote:
         return await _run_remote(settings, app, reference, brief)
-    node = await compose.open_node(settings)
+    nodes = await compose.open_nodes(settings)
+    node = nodes[0]
     try:
-        new_key = await compose.bootstrap_key(node) if "api" in roles else None
+        new_key = await compose.bootstrap_key(node) if "api" in roles and compose.is_default(node) else None
         stop = asyncio.Event()
         _stop_on_signals(stop, welcome.farewell(roles, settings))
         say = welcome.brief if brief else welcome.say
@@ -214,10 +247,13 @@ async def _run(settings: config.Settings, roles: Sequence[str], app: App | None,
         def started(service: Service) -> None:
             say(service, reference)
 
-        service = compose.Service(node, roles, app, reference, new_key, may_restart=True)
+        service = compose.Service(node, roles, app, reference, new_key, may_restart=True, others=nodes[1:])
+        # For the person who looks, not for the journal of a service.
+        service.wants_link = not brief and sys.stdout.isatty()
         await service.run(stop, started)
     finally:
-        await node.close()
+        for each in nodes:
+            await each.close()
     print("Starting again." if service.wants_restart else "Stopped.", file=sys.stderr, flush=True)
     return service.wants_restart
 
@@ -262,13 +298,27 @@ that server's API with the key in DULY_KEY; else on the SQLite file in DULY_HOME
 
 examples:
   duly worker shop.jobs:app                                     on the store of this directory
+  duly worker shop.jobs:app --autoscale 1..8                    one to eight processes, as the load asks for
   duly worker shop.jobs:app --server https://duly.example.com   through the API: no way to the database is needed
 """
 
 COMMANDS = {
     "up": Command("Run everything in one process: API, scheduler and worker.", up_options, _up, "duly up", _EXAMPLES),
     "server": Command("Run every role but the worker.", _configure_server, _server, "duly server"),
-    "worker": Command("Run a worker on the store, or through an API.", _configure_worker, _worker, "duly worker", _WORKER_EXAMPLES),
+    "worker": Group(
+        "Run a worker, and see who there is.",
+        "duly worker",
+        {
+            "list": Command(
+                "live workers, and lost ones of the last hour",
+                later("looking", "configure_workers"),
+                later("looking", "workers"),
+                "duly worker list",
+            )
+        },
+        otherwise=Command("Run a worker on the store, or through an API.", _configure_worker, _worker, "duly worker", _WORKER_EXAMPLES),
+        is_whole=True,
+    ),
     "scheduler": Command("Run dispatcher, sweeper and pruner only.", process_options, _scheduler, "duly scheduler"),
     "api": Command("Run the API only.", _configure_api, _api, "duly api"),
 }

@@ -1,4 +1,4 @@
-"""`duly tenant`: make, list, show and set tenants, and make a key for one that has lost its own."""
+"""`duly tenant`: make, list, show, set and move tenants, and make a key for one that has lost its own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 from duly.cli import output
 from duly.cli.errors import OK
 from duly.cli.keys import ROLES
+from duly.cli.moves import EXAMPLES as MOVE_EXAMPLES
+from duly.cli.moves import configure_move, move
 from duly.cli.output import Column
 from duly.cli.parsing import Arguments, Command, Group, Parser, remote_options
 from duly.cli.remote import connect
@@ -141,7 +143,8 @@ def _as_sent(quotas: QuotasView) -> dict[str, int | None]:
 
 def _fields(tenant: TenantView) -> list[tuple[str, str | None]]:
     quotas = [(key, f"{value:,}") for key, value in _as_sent(tenant.quotas).items() if value is not None]
-    return [("tenant", tenant.name), ("weight", str(tenant.weight)), *quotas, ("version", str(tenant.version))]
+    store = [("store", tenant.store)] if tenant.store is not None else []
+    return [("tenant", tenant.name), *store, ("weight", str(tenant.weight)), *quotas, ("version", str(tenant.version))]
 
 
 def _use(use: UseView) -> str:
@@ -154,6 +157,7 @@ def _number(value: int | None) -> str:
 
 _COLUMNS: list[Column[TenantView]] = [
     Column("tenant", lambda tenant: tenant.name, key="name"),
+    Column("store", lambda tenant: tenant.store or ""),
     Column("weight", lambda tenant: str(tenant.weight)),
     Column("jobs", lambda tenant: _number(tenant.quotas.max_jobs), key="maxJobs"),
     Column("queued", lambda tenant: _number(tenant.quotas.max_queued), key="maxQueued"),
@@ -172,6 +176,7 @@ COMMANDS = {
             "list": Command("List the tenants that your key may see.", remote_options, _list, "duly tenant list"),
             "show": Command("A tenant, and what it uses.", _configure_show, _show, "duly tenant show"),
             "set": Command("Change its weight or some of its quotas.", _configure_create, _set, "duly tenant set"),
+            "move": Command("Bring a tenant to another store, or take that back.", configure_move, move, "duly tenant move", MOVE_EXAMPLES),
             "key": Command("Make a key for a tenant that has lost its own.", _configure_key, _key, "duly tenant key"),
         },
     )

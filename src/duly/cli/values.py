@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -80,4 +81,13 @@ def later_of(text: str, field: str) -> datetime:
     """A time with an offset, or a duration from now on, such as 2h."""
     if text[:1].isdigit() and "T" not in text.upper():
         return datetime.now(UTC) + timedelta(seconds=seconds_of(text, field))
+    return moment_of(text, field)
+
+
+def earlier_of(text: str, field: str) -> datetime:
+    """A time with an offset, a day (its beginning, in UTC), or a duration back from now, such as 7d."""
+    if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+        return moment_of(f"{text}T00:00:00Z", field)
+    if text[:1].isdigit() and "T" not in text.upper():
+        return datetime.now(UTC) - timedelta(seconds=seconds_of(text, field))
     return moment_of(text, field)

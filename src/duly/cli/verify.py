@@ -35,6 +35,7 @@ def _configure(parser: Parser) -> None:
         default="sqlite",
         help="sqlite, postgres (a private server with a standby), or the URL of an empty database",
     )
+    parser.add_argument("--with", dest="engines", metavar="ENGINES", help="with private servers beside the store: etcd,kafka,redis")
     parser.add_argument("--seed", metavar="N", type=int, help="repeat the schedule of an earlier test; a new one otherwise")
     parser.add_argument("--only", metavar="KINDS", help="break only in these ways, such as kill,pause; `--only list` shows all")
     parser.add_argument("--rate", metavar="N", type=_rate, default=1.0, help="so many times the usual load; 1 is about 20 runs a second")
@@ -93,6 +94,7 @@ def _run(arguments: Arguments, out: Output) -> History:
         store=arguments.store,
         seed=seed,
         only=arguments.only,
+        engines=arguments.engines,
         rate=arguments.rate,
         ticks=max(round(8 * arguments.rate), 1),
         size=Size.small() if arguments.small else Size(),
@@ -194,10 +196,11 @@ def _print(report: Report, against: list[str], history: History, as_json: bool) 
 
 
 def _list_kinds() -> int:
+    from duly.verify.engines.engine import NAMES, engine_of
     from duly.verify.faults import KINDS
 
-    for kind in KINDS.values():
-        print(f"{kind.name:<12} {kind.says}")
+    for kind in [*KINDS.values(), *(kind for name in NAMES for kind in engine_of(name).kinds)]:
+        print(f"{kind.name:<14} {kind.says}")
     return OK
 
 
@@ -209,6 +212,7 @@ touched. Exit code 1 when a promise was broken, or when the test was too weak to
 examples:
   duly verify                                     two minutes on SQLite
   duly verify --store postgres --minutes 30       with a standby that is failed over to
+  duly verify --store postgres --with etcd,redis  hints over servers that are killed, emptied and set back
   duly verify --only kill,pause --seed 7          two kinds of faults, by a schedule that can be repeated
   duly verify --report proof && open proof/report.html
   duly verify --check proof/history.json          judge it again

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +14,8 @@ from duly.adapters.sql.engine_sqlite import SqliteEngine
 from duly.cli.output import BOLD, GREEN, GREY, YELLOW, paint
 from duly.cli.places import masked, near
 from duly.domain.durations import format_duration
+from duly.domain.errors import Invalid
+from duly.sdk.task import Task
 
 if TYPE_CHECKING:
     from duly.compose import Node, RemoteService, Service
@@ -26,8 +30,10 @@ def say(service: Service, reference: str | None) -> None:
     settings = service.node.settings
     lines = [("store", _store(service.node))]
     if service.api is not None:
-        lines += [("api", service.api.url), ("key", _key(service))]
+        lines += [("api", service.api.url), ("key", _key(service)), ("open", _dashboard(service))]
     lines.append(("roles", ", ".join(service.roles)))
+    if service.metrics_url is not None:
+        lines.append(("metrics", f"{service.metrics_url}/metrics"))
     if "worker" in service.roles:
         lines += _worker(settings, service.app, reference)
     print(paint(f"Duly {config.VERSION}", BOLD), paint("✓ running", GREEN))
@@ -36,7 +42,7 @@ def say(service: Service, reference: str | None) -> None:
     for warning in _warnings(service):
         print(f"  {paint('! warning', YELLOW)} {warning}")
     if service.api is not None:
-        print(f"\n{_try_it(service.api.url, settings)}")
+        print(f"\n{_try_it(service.api.url, settings, service.app)}")
     print("\nCtrl-C stops it.", flush=True)
 
 
@@ -91,9 +97,15 @@ def _key(service: Service) -> str:
     return f"made at an earlier start; {near(settings.key_file)} is not here. Set DULY_ADMIN_KEY to add one"
 
 
+def _dashboard(service: Service) -> str:
+    if service.login_link is None:
+        return f"the dashboard, with a link from `{_command()} login`"
+    return f"{service.login_link}\n{' ' * 11}the dashboard; this link logs one browser in, within five minutes"
+
+
 def _worker(settings: config.Settings, app: App | None, reference: str | None) -> list[tuple[str, str]]:
     labels = "".join(f", {key}={value}" if value else f", {key}" for key, value in settings.labels.items())
-    own = sorted(app.tasks) if app is not None else []
+    own = [] if app is None else sorted([*app.tasks, *(f"{name} (a workflow)" for name in app.workflows)])
     shown = ", ".join(own[:_MOST_HANDLERS]) + (f" and {len(own) - _MOST_HANDLERS} more" if len(own) > _MOST_HANDLERS else "")
     shell = "shell commands" if settings.pool in settings.shell_pools else "no shell commands (--allow-shell allows them)"
     lines = [("worker", f"{settings.slots} slots in pool {settings.pool}{labels}")]
@@ -112,14 +124,35 @@ def _warnings(service: Service) -> list[str]:
     return [f"the API listens on {settings.host}: every request needs a key, but there is no TLS. Put a proxy in front."]
 
 
-def _try_it(url: str, settings: config.Settings) -> str:
+def _try_it(url: str, settings: config.Settings, app: App | None) -> str:
     key = "$DULY_ADMIN_KEY" if settings.admin_key is not None else f"$(cat {near(settings.key_file)})"
     prefix = f"DULY_URL={url} " if url != "http://127.0.0.1:3859" else ""
     if settings.admin_key is None and settings.home != Path(".duly"):
         prefix += f"DULY_HOME={near(settings.home)} "
-    return (
-        "Try it, in another terminal:\n"
-        f'  curl {url}/v1/jobs -H "Authorization: Bearer {key}" -H "Content-Type: application/json" \\\n'
-        '    -d \'{"target": {"handler": "duly.echo"}, "delaySec": 0, "payload": {"hello": "world"}}\'\n'
-        f"  {prefix}duly run list"
-    )
+    command = prefix + _command()
+    own = None if app is None else _runs_as_it_stands(app)
+    first = f"  {command} run {own} --wait\n"
+    if own is None:
+        first = (
+            f'  curl {url}/v1/jobs -H "Authorization: Bearer {key}" -H "Content-Type: application/json" \\\n'
+            '    -d \'{"target": {"handler": "duly.echo"}, "delaySec": 0, "payload": {"hello": "world"}}\'\n'
+        )
+    return f"Try it, in another terminal:\n{first}  {command} run list"
+
+
+def _runs_as_it_stands(app: App) -> str | None:
+    """A job of the application's that needs no arguments."""
+    for name, task in sorted(app.declared.items()):
+        try:
+            if isinstance(task, Task):
+                task.arguments.to_payload((), {})
+        except Invalid:
+            continue
+        return name
+    return None
+
+
+def _command() -> str:
+    """How `duly` is typed here: by its path where the shell would not find it."""
+    started = Path(sys.argv[0])
+    return near(started) if started.name == "duly" and shutil.which("duly") is None else "duly"

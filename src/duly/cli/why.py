@@ -15,7 +15,7 @@ from duly.cli.values import moment_of
 from duly.domain.errors import Invalid
 from duly.domain.why.answers import WhyCode
 from duly.domain.zones import load_zone
-from duly.sdk import calls
+from duly.sdk import why_calls
 from duly.sdk.client import Client
 from duly.wire.jobs import JobView
 from duly.wire.why import ReasonView, WhyView
@@ -28,13 +28,13 @@ _STUCK = frozenset(
 
 def say_why(client: Client, out: Output, execution_id: str) -> None:
     """The one sentence at the end of what is shown of a run; and the way out, if it is stuck."""
-    reason = client.send(calls.why_execution(execution_id)).reasons[0]
+    reason = client.send(why_calls.why_execution(execution_id)).reasons[0]
     out.say(f"\n{_with_hint(reason) if reason.code in _STUCK else reason.message}")
 
 
 def say_if_stuck(client: Client, out: Output, execution_id: str) -> None:
     """Why a run that was just made may stay where it is, if nobody can run it."""
-    reason = client.send(calls.why_execution(execution_id)).reasons[0]
+    reason = client.send(why_calls.why_execution(execution_id)).reasons[0]
     if reason.code in _STUCK:
         out.say(f"! {_with_hint(reason)}")
 
@@ -55,10 +55,10 @@ def _why(arguments: Arguments) -> int:
         if remote.is_run(arguments.what):
             if arguments.at is not None:
                 raise Invalid("DULY-E604", "--at goes with a job.", field="--at", hint="Name the job instead of the run.")
-            answer = client.send(calls.why_execution(remote.run_id(arguments.what)))
+            answer = client.send(why_calls.why_execution(remote.run_id(arguments.what)))
         else:
             job = remote.find_job(client, arguments.what)
-            answer = client.send(calls.why_job(job.job_id, at=None if arguments.at is None else _time(arguments.at, job)))
+            answer = client.send(why_calls.why_job(job.job_id, at=None if arguments.at is None else _time(arguments.at, job)))
     _print(out, answer)
     return OK
 

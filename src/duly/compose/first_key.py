@@ -7,17 +7,31 @@ import functools
 import os
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from duly import config
 from duly.adapters.system.clock import system_entropy
 from duly.compose.node import Node
 from duly.usecases.access import ensure_admin_key, is_key_shaped
 
+if TYPE_CHECKING:
+    from duly.http.services import Services
+
 
 async def bootstrap_key(node: Node) -> str | None:
     """See to an admin key. One that is made here is kept in a file that only its owner can read, and returned once."""
     keep = functools.partial(_keep_key, node.settings.key_file)
     return await ensure_admin_key(node.store.keys, node.settings.admin_key, node.clock.now(), system_entropy, keep)
+
+
+async def login_link(node: Node, services: Services, url: str) -> str | None:
+    """A link for one login as the admin whose key is known here; None when it is not, or not any more."""
+    secret = node.settings.admin_key or config.kept_key(node.settings.key_file)
+    actor = None if secret is None else await services.access.recognise(secret)
+    if actor is None:
+        return None
+    token, _ = await services.sessions.link(actor)
+    return f"{node.settings.public_url or url}/login?token={token}"
 
 
 def _keep_key(path: Path, secret: str, instead_of: str | None = None) -> str:

@@ -1,32 +1,45 @@
-"""A `Node` is what one process has of Duly: the store, the clock, the transport and the use cases on them.
-
-`App` is the SDK's application with a way to one.
-"""
+"""A `Node` is what one process has of Duly: the store, the clock, the transport and the use cases on them."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from duly import config
 from duly.adapters.sql.engine import Engine
-from duly.adapters.sql.engine_sqlite import SqliteEngine
 from duly.adapters.sql.migrate import Migration, upgrade
 from duly.adapters.sql.store import open_engine, store_on
 from duly.adapters.system.clock import SystemClock, system_entropy
+from duly.compose.couriers import open_transport
+from duly.compose.notices import sender_of
+from duly.compose.otlp import Spans
+from duly.compose.redis import open_redis
+from duly.compose.telemetry import listened
 from duly.domain.access import DEFAULT_TENANT, DEFAULT_TENANT_NUMBER, Actor, Role
 from duly.domain.errors import Invalid
 from duly.ports.store import Store
-from duly.ports.transport import Transport
+from duly.ports.telemetry import Telemetry
+from duly.ports.transport import Courier, Transport
 from duly.roles.pruner import PrunerSettings
 from duly.roles.timekeeper import Timekeeper
 from duly.sdk import app as sdk
+from duly.sdk.connection import Connection
+from duly.usecases.alerting.alerts import Alerts
 from duly.usecases.calendars import Calendars
+from duly.usecases.conduct.beside import Beside
+from duly.usecases.conduct.conductor import Conductor
+from duly.usecases.conduct.dependents import Dependents
+from duly.usecases.conduct.handing import conducted
 from duly.usecases.executions import Executions
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
 from duly.usecases.overdue import Overdue
 from duly.usecases.quotas import Directory
+
+if TYPE_CHECKING:
+    from duly.adapters.redis.link import RedisLink
 
 log = logging.getLogger("duly")
 
@@ -45,31 +58,54 @@ class Node:
     executions: Executions
     fleet: Fleet
     calendars: Calendars
+    conductor: Conductor
+    alerts: Alerts
     migrated: list[Migration] = field(default_factory=list)
+    redis: RedisLink | None = None
+    # Where the transport also carries which executions are ready.
+    courier: Courier | None = None
+    # Of an installation with more than one store: which of them it is.
+    name: str | None = None
+    # Who counts what this process does; None: nobody.
+    telemetry: Telemetry | None = None
+    # What it tells of the executions that are traced; None: nobody traces.
+    spans: Spans | None = None
+    beside: Beside = field(default_factory=Beside)
 
     async def close(self) -> None:
-        """Let everything go."""
+        """Let everything go, once what this process has reported is handed over."""
+        await self.beside.settle()
         await self.transport.close()
         await self.store.health.close()
+        if self.spans is not None:
+            await asyncio.to_thread(self.spans.close)
 
 
-async def open_node(settings: config.Settings, *, migrate: bool = True) -> Node:
-    """Open the store, bring its schema up to date (or refuse one that is not), and set the clock."""
+async def open_node(
+    settings: config.Settings, *, migrate: bool = True, telemetry: Telemetry | None = None, spans: Spans | None = None
+) -> Node:
+    """Open the store, bring its schema up to date (or refuse one that is not), and set the clock. What is done with it is told."""
+    redis = open_redis(settings)
     engine = open_engine(settings.store)
-    store = sealed(store_on(engine), settings)
+    clock = SystemClock()
+    store = listened(sealed(store_on(engine, telemetry), settings), telemetry, clock)
+    store = store if spans is None else spans.around(store, clock)
     migrated: list[Migration] = []
     try:
+        transport, courier = open_transport(engine, settings, redis)
         if migrate:
             migrated = await upgrade(engine)
             await store.retention.prepare(await store.health.store_now(), PrunerSettings().ahead)
         await store.health.ping()
-        clock = SystemClock()
         await Timekeeper(clock, store.health).step(clock.now())
     except BaseException:
         await store.health.close()
         raise
-    transport, is_sealed = _transport(engine), bool(settings.payload_keys)
+    is_sealed = bool(settings.payload_keys)
     quotas = Directory(store.tenants, clock)
+    conductor = Conductor(store.flows, store.definitions, store.cancels, quotas, transport, clock)
+    beside = Beside()
+    store = conducted(store, conductor, beside, Dependents(store.awaited, transport, clock))
     overdue = Overdue(store.schedules, store.leases, quotas, transport)
     jobs = Jobs(store.definitions, overdue, quotas, clock, system_entropy, transport, sealed=is_sealed)
     executions = Executions(jobs, store.intake, store.cancels, store.insights, quotas, clock, system_entropy, transport, sealed=is_sealed)
@@ -84,7 +120,14 @@ async def open_node(settings: config.Settings, *, migrate: bool = True) -> Node:
         executions,
         Fleet(store.insights, store.search, clock),
         Calendars(store.calendars, clock, transport),
+        conductor,
+        Alerts(store.alerts, store.figures, store.fire_audit, sender_of(settings, clock), clock, system_entropy),
         migrated,
+        redis,
+        courier,
+        telemetry=telemetry,
+        spans=spans,
+        beside=beside,
     )
 
 
@@ -100,41 +143,15 @@ def sealed(store: Store, settings: config.Settings) -> Store:
     return sealed_store(store, settings.payload_keys)
 
 
-def _transport(engine: Engine) -> Transport:
-    if isinstance(engine, SqliteEngine):
-        from duly.adapters.sql.transport_sqlite import SqliteTransport
-
-        return SqliteTransport(engine)
-    from duly.adapters.sql.engine_postgres import PostgresEngine
-    from duly.adapters.sql.transport_postgres import PostgresTransport
-
-    assert isinstance(engine, PostgresEngine)
-    return PostgresTransport(engine.dsn)
-
-
 async def publish(app: sdk.App, node: Node) -> None:
     """Bring the application's jobs into this node's store."""
     app.use(connection(node))
     await app.publish()
 
 
-def connection(node: Node) -> sdk.Connection:
+def connection(node: Node) -> Connection:
     """What an application gets of a node: it acts as the code itself."""
     actor = Actor(DEFAULT_TENANT_NUMBER, DEFAULT_TENANT, Role.ADMIN, "code", channel="sdk")
-    return sdk.Connection(node.jobs, node.executions, actor, node.clock, system_entropy, node.close, node.engine.abandon, node.calendars)
-
-
-class App(sdk.App):
-    """Jobs declared in code, on the store that `store` or DULY_STORE names: a SQLite file by default."""
-
-    def __init__(self, name: str, *, store: str | None = None) -> None:
-        super().__init__(name, store=store)
-        self.is_sealed = config.is_set("DULY_PAYLOAD_KEYS")
-
-    async def connect(self) -> sdk.Connection:
-        """Open the store. One that is made here, by a client, has nobody behind it yet: that is said."""
-        settings = config.load(store=self.store)
-        node = await open_node(settings)
-        if settings.store == config.default_store(settings.home) and any(migration.number == 1 for migration in node.migrated):
-            log.warning("made a new store in %s; nobody serves it yet: run `duly up` there, or set DULY_STORE", settings.home.absolute())
-        return connection(node)
+    return Connection(
+        node.jobs, node.executions, actor, node.clock, system_entropy, node.close, node.engine.abandon, node.calendars, node.alerts
+    )

@@ -16,15 +16,21 @@ from duly.adapters.sql.fleet import SqlLiveness
 from duly.adapters.sql.store import open_engine
 from duly.adapters.system.clock import SystemClock, system_entropy
 from duly.adapters.system.vault import Vault
+from duly.compose.metrics import remote_metrics, serving_metrics
 from duly.compose.node import Node
+from duly.compose.otlp import open_spans
+from duly.compose.telemetry import meter_of
 from duly.domain.errors import Forbidden, Unavailable
 from duly.domain.instants import SECOND
+from duly.executors.capture import captured
 from duly.ports.handlers import Registry
 from duly.ports.store import Liveness, WorkerAbout
+from duly.ports.telemetry import heard_by
 from duly.ports.transactions import Transactions
 from duly.ports.transport import Transport
 from duly.ports.work import WorkerStore
 from duly.roles.heartbeat import HeartbeatSettings, HeartbeatThread, OpenLiveness
+from duly.roles.inbox import Mail
 from duly.roles.shift import Shift
 from duly.roles.worker import WorkerSettings
 from duly.sdk import app as sdk
@@ -40,6 +46,8 @@ class RemoteService:
     roles: Sequence[str] = ("worker",)
     may_restart: bool = False
     wants_restart: bool = False
+    # Where it shows its metrics, if it does.
+    metrics_url: str | None = None
 
     async def run(self, stop: asyncio.Event, started: Callable[[RemoteService], None] | None = None) -> None:
         """Work until `stop`, then drain. Raises Forbidden at once when the server does not take the key."""
@@ -50,6 +58,9 @@ class RemoteService:
         work = Work(settings, self.app, self.app_reference, self.may_restart)
         registry = work.registry()
         store = open_remote(settings.url, settings.key, clock, registry, agent=agent)
+        spans = open_spans(settings)
+        if spans is not None:
+            spans.offered(registry)
         try:
             with contextlib.suppress(Unavailable):
                 # A server that is away may come; a key that is refused is a mistake.
@@ -57,8 +68,14 @@ class RemoteService:
             if started is not None:
                 started(self)
             opener = remote_liveness_opener(settings.url, settings.key, store.time, agent=agent)
-            self.wants_restart = await work.run(registry, store, store.transport, clock, opener, stop)
+            telemetry = meter_of(settings)
+            with heard_by(telemetry), captured(settings.capture):
+                async with serving_metrics(remote_metrics(telemetry), settings) as self.metrics_url:
+                    way: WorkerStore = store if spans is None else spans.around_work(store, clock)
+                    self.wants_restart = await work.run(registry, way, store.transport, clock, opener, stop)
         finally:
+            if spans is not None:
+                await asyncio.to_thread(spans.close)
             await store.close()
 
 
@@ -84,6 +101,7 @@ class Work:
         clock: SystemClock,
         open_liveness: OpenLiveness,
         stop: asyncio.Event,
+        mail: Mail | None = None,
     ) -> bool:
         """A worker's shift, from its first registration to its retirement; True when its process should be started again."""
         settings = self.settings
@@ -110,6 +128,8 @@ class Work:
             grace=settings.grace / SECOND,
             may_restart=self.may_restart,
             secrets=Vault(settings.secrets_env, settings.secrets_dir, settings.veil),
+            mail=mail,
+            skew=clock.skew,
         )
         try:
             await shift.run(stop)
@@ -142,7 +162,7 @@ def build_registry(
     if settings.pool in settings.shell_pools:
         registry.add(shell_handler(environment=settings.environment, directory=settings.shell_dir, limits=settings.shell_limits))
     if app is not None:
-        processes = None if app_reference is None else ProcessPool(app_reference, size=settings.children)
+        processes = None if app_reference is None else ProcessPool(app_reference, size=settings.children, capture=settings.capture)
         for handler in python_handlers(app.calls(), threads=settings.slots, processes=processes, transactions=transactions):
             registry.add(handler)
     return registry

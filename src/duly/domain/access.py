@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from duly.domain.errors import Invalid
+
 
 class Role(IntEnum):
     """What a key may do. Each of VIEWER, OPERATOR and ADMIN may do what the one before it may; WORKER stands apart."""
@@ -48,6 +50,21 @@ class Actor:
             return self.role in (Role.WORKER, Role.ADMIN)
         return self.role >= needed
 
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Somebody whom the application around the dashboard has logged in, and what they may do in it: "viewer", "operator" or "admin"."""
+
+    name: str
+    role: str = "viewer"
+    tenant: str = "default"
+
+    def __post_init__(self) -> None:
+        if self.role not in VISITING:
+            raise Invalid("DULY-E106", f"must be one of {', '.join(VISITING)}.", field="role")
+
+
+VISITING = {"viewer": Role.VIEWER, "operator": Role.OPERATOR, "admin": Role.ADMIN}
 
 # The ways by which a caller may say it comes. It is a claim: what proves who it is, is the key.
 CHANNELS = ("api", "cli", "sdk", "dashboard", "proxy")

@@ -16,10 +16,11 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+from duly.domain.choices import OnExcluded as OnExcluded
+from duly.domain.choices import Weekday as Weekday
 from duly.domain.errors import Invalid
 from duly.domain.instants import LATEST, SECOND, Instant, to_rfc3339
 from duly.domain.zones import DAY_SECONDS, load_zone, stretch_at
@@ -37,27 +38,7 @@ LONGEST_RUN = 400
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
-class Weekday(StrEnum):
-    """The days of the week, in their order."""
-
-    MON = "MON"
-    TUE = "TUE"
-    WED = "WED"
-    THU = "THU"
-    FRI = "FRI"
-    SAT = "SAT"
-    SUN = "SUN"
-
-
 WEEK = tuple(Weekday)
-
-
-class OnExcluded(StrEnum):
-    """What becomes of a fire on an excluded day."""
-
-    SKIP = "skip"
-    NEXT_BUSINESS_DAY = "next_business_day"
-    PREVIOUS_BUSINESS_DAY = "previous_business_day"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

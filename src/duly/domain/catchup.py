@@ -10,9 +10,9 @@ Every other target is recorded as SKIPPED(misfire).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import assert_never
 
+from duly.domain.choices import CatchUpPolicy as CatchUpPolicy
 from duly.domain.errors import Invalid
 from duly.domain.instants import DAY, HOUR, MINUTE, Instant, Micros
 from duly.domain.schedule import Schedule, next_fire, previous_fire
@@ -20,14 +20,6 @@ from duly.domain.schedule import Schedule, next_fire, previous_fire
 MOST_CATCH_UPS = 1000
 LONGEST_WINDOW: Micros = 366 * DAY
 LONGEST_GRACE: Micros = HOUR
-
-
-class CatchUpPolicy(StrEnum):
-    """Which of the targets that an outage swallowed still run."""
-
-    LATEST = "latest"
-    ALL = "all"
-    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from json import dumps, loads
 
 from duly.domain.catchup import plan_fires
+from duly.domain.dependencies import gates_for
 from duly.domain.execution import Advance, DueSchedule, Fire, Lost, Verdict
 from duly.domain.ids import fire_id
 from duly.domain.instants import SECOND, Instant, Micros
@@ -103,7 +104,7 @@ def fires(due: Sequence[DueSchedule], versions: Mapping[int, JobVersion], now: I
                     skip=SkipReason.ASKED if asked else None if target.runs else SkipReason.MISFIRE,
                     skip_by=item.skip_by if asked else None,
                     delay=delay,
-                    gates=gates,
+                    gates=gates_for(spec.after, version.tenant, item.job_id, target.at, spec.timing.zone) + gates if spec.after else gates,
                 )
             )
     made.sort(key=lambda fire: fire.id.int)
@@ -163,15 +164,15 @@ def execution_timeout(message: str) -> str:
     return dumps({"type": "TimedOut", "message": message, "reason": EXECUTION_TIMEOUT})
 
 
-def after_loss(lost: Lost, policy: RetryPolicy, now: Instant, how: str | None = None) -> Verdict:
+def after_loss(lost: Lost, policy: RetryPolicy | None, now: Instant, how: str | None = None) -> Verdict:
     """What becomes of an execution whose worker is gone. Losses have their own budget: what kills its workers is quarantined.
 
-    `how` the process ended, where somebody saw it.
+    `how` the process ended, where somebody saw it. Without a `policy` (a newer release wrote it) somebody else says when it is enough.
     """
     if lost.cancelled:
         return Verdict(State.CANCELLED, None, dumps({"reason": "cancelled"}))
     losses = lost.losses + 1
-    if losses >= policy.max_losses:
+    if policy is not None and losses >= policy.max_losses:
         times = "once" if losses == 1 else f"{losses} times"
         told = {"type": "WorkerLost", "message": f"killed its worker {times}", "reason": "poison"}
         return Verdict(State.DEAD, None, dumps(told | ({"detail": how} if how else {})))

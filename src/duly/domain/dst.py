@@ -15,9 +15,10 @@ Equal instants are one fire (Z3), for a minimum of two equal numbers is one numb
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Protocol
 
+from duly.domain.choices import DstGap as DstGap
+from duly.domain.choices import DstOverlap as DstOverlap
 from duly.domain.cron import SEARCH_YEARS
 from duly.domain.zones import DAY_SECONDS, LocalSecond, Stretch, UtcSecond, stretch_at
 
@@ -42,22 +43,6 @@ class LocalTimes(Protocol):
 
     def at_or_before(self, local: LocalSecond, /) -> LocalSecond | None:
         """The greatest named reading that is not after `local`."""
-
-
-class DstGap(StrEnum):
-    """What becomes of a fixed local time that the clocks jump over."""
-
-    RUN_AFTER = "run_after"  # fires at the first instant after the gap
-    SKIP = "skip"  # does not fire that day
-    SHIFT = "shift"  # fires as much later as the clocks jumped
-
-
-class DstOverlap(StrEnum):
-    """Which occurrence of a fixed local time fires when the clocks show it twice."""
-
-    FIRST = "first"
-    SECOND = "second"
-    BOTH = "both"
 
 
 def next_fire_second(times: LocalTimes, zone: str, gap: DstGap, overlap: DstOverlap, low: UtcSecond, last: UtcSecond) -> UtcSecond | None:

@@ -26,6 +26,7 @@ class NewExecution(NamedTuple):
     `scheduled_at` is its nominal time where that is not when it is due; `gates` the limits it passes before it is ready;
     `unique` a key that only one may have, with the end of its window (None: until it is final); `batch` what made it in bulk.
     `within_quota` says that its tenant has quotas for what comes in, which must have room for it.
+    `trace` is the context of whoever asked for it, if that is to be carried.
     In an answer, `is_duplicate` says that its key was taken and the id is that of the one who has it.
     """
 
@@ -45,6 +46,7 @@ class NewExecution(NamedTuple):
     batch: UUID | None = None
     within_quota: bool = False
     is_duplicate: bool = False
+    trace: str | None = None
 
 
 class Fire(NamedTuple):
@@ -111,13 +113,21 @@ class Claimed:
     holds_place: list[bool]
     payloads: list[Any]
     scheduled_ats: list[Instant]
-    # Whether a payload may name secrets or be sealed: looked at once for all of them.
+    # Whether a payload may name secrets, or be sealed or Unreadable: looked at once for all of them.
     marked: bool = True
+    # Where somebody traces: the contexts of those that are traced, as text.
+    traces: dict[ExecutionId, str] | None = None
+    # Whether one of them may have been given a context by whoever submitted it.
+    may_be_traced: bool = True
 
     def part(self, wanted: Sequence[int]) -> Claimed:
         """The same lease with some of its executions, by their places in the lists."""
-        lists = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("lease", "marked")}
-        return Claimed(self.lease, marked=self.marked, **{name: [values[nth] for nth in wanted] for name, values in lists.items()})
+        lists = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _OF_ALL}
+        chosen = {name: [values[nth] for nth in wanted] for name, values in lists.items()}
+        return Claimed(self.lease, marked=self.marked, traces=self.traces, may_be_traced=self.may_be_traced, **chosen)
+
+
+_OF_ALL = frozenset({"lease", "marked", "traces", "may_be_traced"})
 
 
 @dataclass(slots=True)
@@ -136,6 +146,8 @@ class Finished:
     result: str | None = None
     error: str | None = None
     retry_at: Instant | None = None
+    # Of a workflow: what comes after it is handed over to.
+    is_step: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +225,11 @@ class Execution:
     replayed_as: ExecutionId | None = None
     discarded_at: Instant | None = None
     saved: Saved | None = None
+    # Of a step: its run (or its mapped step), its place in the workflow, and which item it is.
+    run: ExecutionId | None = None
+    step: int | None = None
+    step_name: str | None = None
+    nth: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

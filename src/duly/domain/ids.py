@@ -39,6 +39,14 @@ def fire_id(job: JobId, scheduled_at: Instant) -> ExecutionId:
     return UUID(int=millisecond << 80 | _VERSION_8 | (noise >> 68) << 64 | _VARIANT | noise & ((1 << 62) - 1))
 
 
+def backfill_id(batch: UUID, scheduled_at: Instant) -> ExecutionId:
+    """The one id that a backfill's run of this target can ever have: the batch's millisecond, then the target, so that they are in its
+    order, then a hash of both."""
+    digest = sha256(batch.bytes + scheduled_at.to_bytes(8, "big", signed=True)).digest()
+    low = ((scheduled_at // 1000) & ((1 << 46) - 1)) << 28 | int.from_bytes(digest[:4], "big") >> 4
+    return UUID(int=(batch.int >> 80) << 80 | _VERSION_8 | (low >> 62) << 64 | _VARIANT | low & ((1 << 62) - 1))
+
+
 def new_ids(count: int, now: Instant, entropy: Callable[[int], int]) -> list[UUID]:
     """Version 7 ids in strictly increasing order: 48 bits of time, a 26-bit counter, 48 random bits.
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import lru_cache
 from typing import assert_never
 from uuid import UUID
 
+from duly.domain.alerts.of_job import JobAlert, check_alert
 from duly.domain.calendars import Calendar, OnExcluded
 from duly.domain.catchup import CatchUp
-from duly.domain.cron import Cron, parse_cron
+from duly.domain.choices import JobType as JobType
+from duly.domain.cron import parse_cron
+from duly.domain.dependencies import Dependency, check_dependencies
 from duly.domain.errors import Invalid
 from duly.domain.ids import JobId
-from duly.domain.instants import DAY, HOUR, LATEST, MINUTE, SECOND, Instant, Micros
+from duly.domain.instants import DAY, LATEST, SECOND, Instant, Micros
 from duly.domain.lifecycle import JobState
 from duly.domain.limits import Limits
+from duly.domain.naming import NAME as NAME
+from duly.domain.naming import POOL as POOL
 from duly.domain.overlap import Overlap
 from duly.domain.retry import RetryPolicy
 from duly.domain.rule import parse_rule
@@ -32,10 +36,15 @@ from duly.domain.schedule import (
     Schedule,
 )
 from duly.domain.secrets import check_json, check_text, references_in
+from duly.domain.target import HEAD_STARTS as HEAD_STARTS
+from duly.domain.target import HTTP_HANDLER, SHELL_HANDLER, WORKFLOW_HANDLER
+from duly.domain.target import HttpCall as HttpCall
+from duly.domain.target import Priority as Priority
+from duly.domain.target import Target as Target
+from duly.domain.workflow.check import check_steps
+from duly.domain.workflow.step import Step, StepOf
 from duly.domain.zones import load_zone, offset_at
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}\Z")
-POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}\Z")
 SHORTEST_INTERVAL: Micros = SECOND
@@ -45,40 +54,25 @@ LONGEST_STOP_GRACE: Micros = DAY
 LARGEST_BATCH = 1000
 LONGEST_JITTER: Micros = DAY
 
-SHELL_HANDLER = "duly.shell"
-HTTP_HANDLER = "duly.http"
+
+def parse_pool_name(text: str) -> str:
+    """The name of a pool; raises Invalid for anything else."""
+    if not POOL.match(text):
+        hint = "1 to 64 letters, digits and . _ -, starting with a letter or digit."
+        raise Invalid("DULY-E114", f"{text[:40]!r} is not the name of a pool.", field="pool", hint=hint)
+    return text
 
 
-class JobType(StrEnum):
-    """How a job comes to fire."""
+class _Compiled:
+    """Where a version, or a timing that many versions share, keeps its schedule from the first question on, to be forgotten with it: no
+    field, so it is in no comparison and goes over no wire."""
 
-    CRON = "CRON"
-    RRULE = "RRULE"
-    INTERVAL = "INTERVAL"
-    ONE_TIME = "ONE_TIME"
-    DELAYED = "DELAYED"
-    ON_DEMAND = "ON_DEMAND"
-
-
-class Priority(StrEnum):
-    """Priority is a head start in time, so nobody starves."""
-
-    CRITICAL = "CRITICAL"
-    HIGH = "HIGH"
-    NORMAL = "NORMAL"
-    LOW = "LOW"
-
-
-HEAD_STARTS: dict[Priority, Micros] = {
-    Priority.CRITICAL: HOUR,
-    Priority.HIGH: 5 * MINUTE,
-    Priority.NORMAL: 0,
-    Priority.LOW: -5 * MINUTE,
-}
+    __slots__ = ("_schedule",)
+    _schedule: Schedule | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class Timing(_Compiled):
     """When a job fires, as it was asked for; `schedule_of` compiles it."""
 
     type: JobType = JobType.ON_DEMAND
@@ -97,36 +91,6 @@ class Timing:
     calendars: tuple[Calendar, ...] = ()
     on_excluded: OnExcluded = OnExcluded.SKIP
     jitter: Micros = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpCall:
-    """A webhook: what is sent when the job runs."""
-
-    url: str
-    method: str = "POST"
-    headers: dict[str, str] = field(default_factory=dict)
-    body: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """Who runs it: a pool, the labels a worker must have, and a handler, a webhook or an argv."""
-
-    pool: str = "default"
-    requires: dict[str, str] = field(default_factory=dict)
-    handler: str | None = None
-    http: HttpCall | None = None
-    shell: tuple[str, ...] | None = None
-    # What the command finds in its environment, beside what every command gets.
-    env: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def handler_name(self) -> str:
-        """The name a worker must offer to run it."""
-        if self.handler is not None:
-            return self.handler
-        return HTTP_HANDLER if self.http is not None else SHELL_HANDLER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,12 +115,20 @@ class JobSpec:
     overlap: Overlap = field(default_factory=Overlap)
     catch_up: CatchUp = field(default_factory=CatchUp)
     limits: Limits = field(default_factory=Limits)
+    # Jobs that must have succeeded for the same day before a fire runs.
+    after: tuple[Dependency, ...] = ()
     description: str | None = None
     source: str | None = None
+    # What is told about it, and whom.
+    alert: JobAlert | None = None
+    # A workflow: what it consists of. Its own target is the conductor's queue.
+    steps: tuple[Step, ...] = ()
+    # The version of a step: which one of its workflow's.
+    step: StepOf | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class JobVersion:
+class JobVersion(_Compiled):
     """A version as roles need it: immutable, so it is cached by its small number for as long as it is used."""
 
     number: int
@@ -171,7 +143,11 @@ class JobVersion:
     @property
     def schedule(self) -> Schedule | None:
         """The compiled schedule; None when it fires only on demand."""
-        return schedule_of(self.spec.timing, self.job_id)
+        try:
+            return self._schedule
+        except AttributeError:
+            object.__setattr__(self, "_schedule", _schedule_in(self.spec.timing, self.job_id))
+            return self._schedule
 
     @property
     def head_start(self) -> Micros:
@@ -218,7 +194,19 @@ def satisfies(offered: dict[str, str], labels: str) -> bool:
     return True
 
 
-@lru_cache(maxsize=65_536)
+def _schedule_in(timing: Timing, job_id: UUID) -> Schedule | None:
+    """The schedule of a version's timing. Without an H it is everybody's, and a herd of versions has one timing."""
+    if timing.cron is not None and "H" in timing.cron.upper():
+        return schedule_of(timing, job_id)
+    try:
+        return timing._schedule
+    except AttributeError:
+        object.__setattr__(timing, "_schedule", schedule_of(timing, job_id))
+        return timing._schedule
+
+
+# For a moment's worth of requests: each is asked for more than once. Versions that fire keep theirs.
+@lru_cache(maxsize=1024)
 def schedule_of(timing: Timing, job_id: UUID) -> Schedule | None:
     """Compile a timing. Raises Invalid when it is malformed or can never fire.
 
@@ -249,7 +237,7 @@ def _plain(timing: Timing, job_id: UUID) -> PlainSchedule | None:
             if timing.cron is None:
                 raise Invalid("DULY-E101", "a CRON job needs a schedule.", field="schedule", hint='For example "schedule": "0 3 * * *".')
             # Without an H the slot is everybody's, so a herd of jobs on one expression is parsed once.
-            cron = _parsed(timing.cron, timing.seconds, job_id.hex if "H" in timing.cron.upper() else "")
+            cron = parse_cron(timing.cron, seconds=timing.seconds, hash_key=job_id.hex if "H" in timing.cron.upper() else "")
             load_zone(timing.zone)
             return CronSchedule(cron=cron, zone=timing.zone, gap=timing.dst_gap, overlap=timing.dst_overlap, start_at=start, end_at=end)
         case JobType.RRULE:
@@ -283,11 +271,6 @@ def _plain(timing: Timing, job_id: UUID) -> PlainSchedule | None:
             assert_never(timing.type)
 
 
-@lru_cache(maxsize=65_536)
-def _parsed(text: str, seconds: bool, hash_key: str) -> Cron:
-    return parse_cron(text, seconds=seconds, hash_key=hash_key)
-
-
 def check_spec(spec: JobSpec, *, sealed: bool = False) -> None:
     """Refuse what cannot be a job: bad names, labels, targets, bounds. The schedule is checked by `schedule_of`.
 
@@ -300,32 +283,17 @@ def check_spec(spec: JobSpec, *, sealed: bool = False) -> None:
             field="name",
             hint="1 to 128 letters, digits and . _ : / @ -, starting with a letter or digit.",
         )
-    target = spec.target
-    if not POOL.match(target.pool):
-        raise Invalid(
-            "DULY-E114", f"{target.pool[:40]!r} is not a pool name.", field="target.pool", hint="1 to 64 letters, digits and . _ -"
-        )
-    chosen = [name for name in ("handler", "http", "shell") if getattr(target, name) is not None]
-    if len(chosen) != 1:
-        raise Invalid("DULY-E106", "needs exactly one of handler, http and shell.", field="target")
-    if target.handler is not None and not NAME.match(target.handler):
-        raise Invalid("DULY-E114", f"{target.handler[:40]!r} is not a handler name.", field="target.handler")
-    if target.handler in (SHELL_HANDLER, HTTP_HANDLER):
-        raise Invalid(
-            "DULY-E106", f"{target.handler!r} is reserved.", field="target.handler", hint='Use "shell": [...] or "http": {...} instead.'
-        )
-    for key, value in target.requires.items():
-        if not LABEL.match(key) or (value and not LABEL.match(value)):
-            raise Invalid(
-                "DULY-E114", f"{key[:40]!r} is not a label.", field="target.requires", hint='For example {"region": "eu", "gpu": ""}.'
-            )
+    if spec.steps:
+        _check_workflow(spec, sealed)
+    else:
+        _check_target(spec.target, "target")
     for key, limit in (("concurrency", spec.limits.concurrency), ("rateLimit", spec.limits.rate)):
         if limit is not None and limit.name is not None and not NAME.match(limit.name):
             raise Invalid("DULY-E114", f"{limit.name[:40]!r} is not a name of a limit.", field=f"{key}.name")
-    if len(target.requires) > 16:
-        raise Invalid("DULY-E106", "at most 16 labels.", field="target.requires")
-    _check_variables(target)
+    check_dependencies(spec.name, spec.after, has_schedule=spec.timing.type is not JobType.ON_DEMAND)
     _check_secrets(spec, sealed)
+    if spec.alert is not None:
+        check_alert(spec.alert, spec.name)
     if spec.timeout is not None and not 0 < spec.timeout <= LONGEST_TIMEOUT:
         raise Invalid("DULY-E106", "must be more than 0 and at most 7 days.", field="timeoutSec")
     if spec.execution_timeout is not None and not 0 < spec.execution_timeout <= LONGEST_EXECUTION:
@@ -336,6 +304,55 @@ def check_spec(spec: JobSpec, *, sealed: bool = False) -> None:
         raise Invalid("DULY-E106", "must be between 0 and 1 day.", field="stopGraceSec")
     if not 1 <= spec.batch <= LARGEST_BATCH:
         raise Invalid("DULY-E106", f"must be between 1 and {LARGEST_BATCH}.", field="batch")
+
+
+def _check_workflow(spec: JobSpec, sealed: bool) -> None:
+    """The graph, and each step as the job that it is."""
+    check_steps(spec.steps)
+    if spec.batch > 1:
+        raise Invalid("DULY-E106", "does not go with steps.", field="batch")
+    for step in spec.steps:
+        if step.target is not None:
+            _check_target(step.target, "steps.target")
+            check_spec(step_spec(spec, step, 0), sealed=sealed)
+
+
+def step_spec(spec: JobSpec, step: Step, place: int) -> JobSpec:
+    """A step as the job whose executions it makes. One that only waits stands in the conductor's queue."""
+    return JobSpec(
+        name=spec.name,
+        timing=Timing(),
+        target=step.target or Target(pool=spec.target.pool, handler=WORKFLOW_HANDLER),
+        payload=step.payload,
+        retry=step.retry,
+        timeout=step.timeout,
+        stop_grace=spec.stop_grace,
+        priority=step.priority or spec.priority,
+        description=step.description,
+        step=StepOf(place=place, name=step.name),
+    )
+
+
+def _check_target(target: Target, field: str) -> None:
+    if not POOL.match(target.pool):
+        hint = "1 to 64 letters, digits and . _ -"
+        raise Invalid("DULY-E114", f"{target.pool[:40]!r} is not a pool name.", field=f"{field}.pool", hint=hint)
+    chosen = [name for name in ("handler", "http", "shell") if getattr(target, name) is not None]
+    if len(chosen) != 1:
+        raise Invalid("DULY-E106", "needs exactly one of handler, http and shell.", field=field)
+    if target.handler is not None and not NAME.match(target.handler):
+        raise Invalid("DULY-E114", f"{target.handler[:40]!r} is not a handler name.", field=f"{field}.handler")
+    if target.handler in (SHELL_HANDLER, HTTP_HANDLER, WORKFLOW_HANDLER):
+        hint = 'Use "shell": [...], "http": {...} or "steps": [...] instead.'
+        raise Invalid("DULY-E106", f"{target.handler!r} is reserved.", field=f"{field}.handler", hint=hint)
+    for key, value in target.requires.items():
+        if not LABEL.match(key) or (value and not LABEL.match(value)):
+            raise Invalid(
+                "DULY-E114", f"{key[:40]!r} is not a label.", field=f"{field}.requires", hint='For example {"region": "eu", "gpu": ""}.'
+            )
+    if len(target.requires) > 16:
+        raise Invalid("DULY-E106", "at most 16 labels.", field=f"{field}.requires")
+    _check_variables(target)
 
 
 def _check_variables(target: Target) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from duly.domain.access import Role
 from duly.domain.errors import Conflict, Invalid
+from duly.domain.homes import Standing
 from duly.domain.instants import Instant, Micros
 from duly.domain.job import POOL
 
@@ -37,6 +38,8 @@ class KeyRow:
     replaced_by: str | None = None
     family: str | None = None
     last_used_at: Instant | None = None
+    # How its tenant stands to the store that has it.
+    standing: Standing = Standing.HERE
 
     def is_alive(self, now: Instant) -> bool:
         """Whether it opens anything."""

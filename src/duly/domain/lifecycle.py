@@ -6,6 +6,7 @@
         └──────retry, loss, release, snooze──────────┘
     BLOCKED ──free──▶ PENDING                      fire suppressed by a policy ──▶ SKIPPED
     SCHEDULED ──due, a limit is full──▶ BLOCKED ──a place came free before its time──▶ SCHEDULED
+    BLOCKED ──somebody decided──▶ SUCCEEDED, DEAD, CANCELLED        PENDING ──a step that only waited──▶ SUCCEEDED
 
 The numbers are the codes in the store; the lists are closed.
 """
@@ -47,6 +48,7 @@ class Trigger(IntEnum):
     MANUAL = 2
     BACKFILL = 3
     REPLAY = 4
+    STEP = 5
 
 
 class SkipReason(IntEnum):
@@ -55,6 +57,8 @@ class SkipReason(IntEnum):
     OVERLAP = 1
     MISFIRE = 2
     ASKED = 3
+    STEP = 4
+    DEPENDENCY = 5
 
 
 class JobState(IntEnum):
@@ -70,8 +74,8 @@ FINAL = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED, State.SKIPPED})
 
 TRANSITIONS: dict[State, frozenset[State]] = {
     State.SCHEDULED: frozenset({State.BLOCKED, State.PENDING, State.CANCELLED}),
-    State.BLOCKED: frozenset({State.SCHEDULED, State.PENDING, State.CANCELLED, State.SKIPPED}),
-    State.PENDING: frozenset({State.RUNNING, State.CANCELLED}),
+    State.BLOCKED: frozenset({State.SCHEDULED, State.PENDING, State.SUCCEEDED, State.DEAD, State.CANCELLED, State.SKIPPED}),
+    State.PENDING: frozenset({State.RUNNING, State.SUCCEEDED, State.CANCELLED}),
     State.RUNNING: frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED, State.SCHEDULED}),
     State.SUCCEEDED: frozenset(),
     State.DEAD: frozenset(),

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from duly.domain.errors import Invalid
 from duly.domain.ids import JobId
-from duly.domain.instants import DAY, SECOND, Micros
+from duly.domain.instants import DAY, SECOND, Instant, Micros
 
 MOST_SLOTS = 100_000
 LONGEST_PERIOD: Micros = 31 * DAY
@@ -89,6 +89,17 @@ class Limits:
         return self.max_concurrent is not None or self.concurrency is not None or self.rate is not None
 
 
+class Awaited(NamedTuple):
+    """What opens a gate that is closed: a success of the job of this name, for a time from `first` to before `past`. At the `deadline`
+    whoever still waits is skipped, or runs all the same."""
+
+    job: str
+    first: Instant
+    past: Instant
+    deadline: Instant
+    runs: bool
+
+
 class Gate(NamedTuple):
     """A limit as the store keeps it. `lasts` is a rate's period; `about` is JSON for people.
 
@@ -100,9 +111,11 @@ class Gate(NamedTuple):
     lasts: Micros | None
     about: str
     kept: bool = False
+    awaited: Awaited | None = None
 
 
-@lru_cache(maxsize=16_384)
+# For what comes in bulk with one payload: whatever has been is only kept.
+@lru_cache(maxsize=1024)
 def gates_of(limits: Limits, tenant: int, job: JobId, job_name: str, payload: str | None) -> tuple[Gate, ...]:
     """The gates of an execution with this payload (JSON text), in the order in which it passes them."""
     data = loads(payload) if payload is not None and _any_key(limits) else None
@@ -123,19 +136,19 @@ def gates_of(limits: Limits, tenant: int, job: JobId, job_name: str, payload: st
 
 def batch_gate(batch: UUID, capacity: int) -> Gate:
     """Lets so many executions of a batch run at a time."""
-    return Gate(_digest("batch", batch.hex), capacity, None, dumps({"limit": "batch", "batch": f"batch_{batch.hex}"}))
+    return Gate(digest("batch", batch.hex), capacity, None, dumps({"limit": "batch", "batch": f"batch_{batch.hex}"}))
 
 
 def kept_gate(tenant: int, quota: str, capacity: int, lasts: Micros | None) -> Gate:
     """A quota of a tenant: every execution of the tenant passes it, whatever its job."""
-    return Gate(_digest("tenant", str(tenant), quota), capacity, lasts, dumps({"limit": "tenant", "quota": quota}), kept=True)
+    return Gate(digest("tenant", str(tenant), quota), capacity, lasts, dumps({"limit": "tenant", "quota": quota}), kept=True)
 
 
 def unique_key(unique: Unique, job: JobId, payload: str | None) -> UUID:
     """The key that two executions of a job share when they are the same."""
     data = None if payload is None else loads(payload)
     texts = _texts(key_values(data, unique.key)) if unique.key else [_canonical(data)]
-    return _digest("unique", job.hex, *texts)
+    return digest("unique", job.hex, *texts)
 
 
 Plain = str | int | float | bool | None
@@ -184,7 +197,7 @@ def _gate(
     about: dict[str, Any],
 ) -> Gate:
     whose = job.hex if name is None else f"{tenant}/{name}"
-    return Gate(_digest(kind, whose, *_texts(values)), capacity, lasts, dumps({"limit": kind} | about))
+    return Gate(digest(kind, whose, *_texts(values)), capacity, lasts, dumps({"limit": kind} | about))
 
 
 def _about(job_name: str, name: str | None, key: tuple[str, ...], values: tuple[Plain, ...]) -> dict[str, Any]:
@@ -194,8 +207,8 @@ def _about(job_name: str, name: str | None, key: tuple[str, ...], values: tuple[
     return about
 
 
-def _digest(*parts: str) -> UUID:
-    """SHA-256, so that SQL can compute the same (RFC 9562 version 8)."""
+def digest(*parts: str) -> UUID:
+    """The id of a gate. SHA-256, so that SQL can compute the same (RFC 9562 version 8)."""
     digest = int.from_bytes(sha256("\x1f".join(parts).encode("utf-8", "surrogatepass")).digest()[:16], "big")
     return UUID(int=digest & ~(0xF << 76) & ~(0b11 << 62) | 8 << 76 | 0b10 << 62)
 

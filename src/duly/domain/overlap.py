@@ -9,26 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import Enum
 from itertools import count
 from typing import assert_never
 
+from duly.domain.choices import OverlapPolicy as OverlapPolicy
 from duly.domain.errors import Invalid
 from duly.domain.instants import HOUR, SECOND, Micros
 
 DEEPEST_QUEUE = 1000
 MOST_PLACES = 1000
-
-
-class OverlapPolicy(StrEnum):
-    """`allow` lets them run side by side, up to a number if one is given; the others let one execution of the job be live."""
-
-    ALLOW = "allow"
-    SKIP = "skip"
-    QUEUE_ONE = "queue_one"
-    QUEUE_ALL = "queue_all"
-    CANCEL_PREVIOUS = "cancel_previous"
-    KILL_PREVIOUS = "kill_previous"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

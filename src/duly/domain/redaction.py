@@ -14,7 +14,7 @@ from json import dumps, loads
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from duly.domain.secrets import MASK
+MASK = "••••••"
 
 # Shorter values would mask half of every text; so do lines of a longer one.
 SHORTEST = 4
@@ -117,6 +117,17 @@ class Veil:
                 cut = start + len(form)
         return self.over(text[cut:])
 
+    def over_start(self, text: str) -> str:
+        """A text that may have been cut in the middle of a value: no part of one is left at its end."""
+        shown = self.over(text)
+        begun = 0
+        for form in self._forms:
+            for length in range(min(len(form) - 1, len(shown)), max(SHORTEST, begun + 1) - 1, -1):
+                if shown.endswith(form[:length]):
+                    begun = length
+                    break
+        return shown[: len(shown) - begun]
+
     def over_value(self, value: Any) -> Any:
         """Decoded JSON with every known value masked, in keys and in numbers too."""
         return self.over_each(value, self.over)
@@ -151,7 +162,8 @@ def forms(value: str) -> tuple[str, ...]:
         if len(part) < SHORTEST:
             continue
         raw = part.encode("utf-8", "surrogatepass")
-        spellings = [part, dumps(part)[1:-1], dumps(part, ensure_ascii=False)[1:-1], repr(part)[1:-1]]
+        # Hosts are written in lower case, whatever was sent.
+        spellings = [part, part.lower(), dumps(part)[1:-1], dumps(part, ensure_ascii=False)[1:-1], repr(part)[1:-1]]
         spellings += [quote(raw, safe=""), quote(raw), quote_plus(raw), raw.hex(), raw.hex().upper(), *_in_base64(raw)]
         found.update(dict.fromkeys(spelling for spelling in spellings if len(spelling) >= SHORTEST))
     return tuple(found)

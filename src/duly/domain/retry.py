@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from enum import StrEnum
 
+from duly.domain.choices import Backoff as Backoff
 from duly.domain.errors import Invalid
 from duly.domain.instants import DAY, SECOND, Micros
 
@@ -15,14 +15,6 @@ MOST_RULES = 50
 # However long a handler asks to wait.
 LONGEST_WAIT: Micros = 30 * DAY
 ERROR_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
-
-
-class Backoff(StrEnum):
-    """How the wait grows with the number of failures."""
-
-    EXPONENTIAL = "EXPONENTIAL"
-    LINEAR = "LINEAR"
-    FIXED = "FIXED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,9 @@ from json import dumps, loads
 from typing import Any, Generic, TypeVar
 
 from duly.domain.errors import Invalid
+from duly.domain.redaction import MASK as MASK
+from duly.domain.unreadable import Unreadable
 
-MASK = "••••••"
 MARK = "$secret"
 SEALED = "$sealed"
 LONGEST_NAME = 200
@@ -129,10 +130,12 @@ def is_sealed(text: str | None) -> bool:
 
 
 def has_marks(value: Any) -> bool:
-    """Whether decoded JSON names a secret somewhere, or is sealed."""
+    """Whether decoded JSON names a secret somewhere, or is sealed, or stands for what could not be decoded."""
     left = [value]
     while left:
         item = left.pop()
+        if isinstance(item, Unreadable):
+            return True
         if isinstance(item, dict):
             if MARK in item or SEALED in item:
                 return True

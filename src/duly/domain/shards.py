@@ -19,5 +19,10 @@ def preferred_owner(shard: int, dispatchers: Sequence[str]) -> str | None:
     return max(dispatchers, key=lambda name: (_weight(shard, name), name), default=None)
 
 
+def heirs_of(shard: int, dispatchers: Sequence[str]) -> list[str]:
+    """Who should own a shard, who if that one does not come, and so on."""
+    return sorted(dispatchers, key=lambda name: (_weight(shard, name), name), reverse=True)
+
+
 def _weight(shard: int, dispatcher: str) -> int:
     return int.from_bytes(blake2b(f"{shard}/{dispatcher}".encode(), digest_size=8).digest(), "big")

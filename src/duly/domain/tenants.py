@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from duly.domain.access import DEFAULT_TENANT_NUMBER, Actor, Role
 from duly.domain.errors import Invalid, TooLarge
+from duly.domain.homes import Standing
 from duly.domain.instants import MINUTE, Instant
 from duly.domain.limits import MOST_SLOTS, Gate, kept_gate
 
@@ -79,6 +80,9 @@ class Tenant:
     quotas: Quotas = field(default=NO_QUOTAS)
     version: int = 1
     created_at: Instant = 0
+    # How it stands to the store that was asked, and the other side of that; see domain/homes.py.
+    standing: Standing = Standing.HERE
+    store: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

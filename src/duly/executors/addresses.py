@@ -223,14 +223,15 @@ def _read_name(text: str) -> str:
     try:
         host = text.encode("idna").decode("ascii").lower().removesuffix(".")
     except UnicodeError:
-        raise refused(f"{text[:60]!r} is not a host name.") from None
+        # As a whole: of one with a secret in it, a part would not be recognised.
+        raise refused(f"{text!r} is not a host name.") from None
     labels = host.split(".")
     if NUMERIC.match(labels[-1]):
         # Decimal, octal, hexadecimal and shortened forms: resolvers disagree about them, so only the plain form passes.
         if _address(host) is None:
             raise refused(f"{host!r} is neither a name nor an address in its plain form, such as 192.0.2.1.")
     elif not all(LABEL.match(label) for label in labels):
-        raise refused(f"{text[:60]!r} is not a host name.")
+        raise refused(f"{text!r} is not a host name.")
     return host
 
 

@@ -32,6 +32,7 @@ import msgspec
 
 from duly.domain.errors import LeaseLost
 from duly.domain.redaction import Veil
+from duly.executors.capture import capture_in_child
 from duly.executors.messages import (
     LONGEST_MESSAGE,
     Beat,
@@ -52,6 +53,8 @@ from duly.executors.parents import die_with
 from duly.ports import handlers
 from duly.ports.endings import Discard, Failure, Snooze, kinds_of
 from duly.ports.handlers import Attempt, CallSource, PythonCall
+from duly.ports.parents import Parent
+from duly.ports.traces import carrying
 
 LONGEST_DETAIL = 64 << 10
 # Seconds between two signs of life.
@@ -90,6 +93,7 @@ def _serve(reference: str, channel: _Channel, stop: _Stop) -> None:
             sys.path[:] = message.path
             try:
                 calls = load_calls(reference)
+                capture_in_child(message.capture)
             except (Exception, SystemExit) as exc:
                 channel.send(Broken(f"{type(exc).__name__}: {exc}", _traceback(exc)))
                 return
@@ -109,7 +113,7 @@ def _run(calls: Mapping[str, PythonCall], request: Run, channel: _Channel, stop:
         return Raised("HandlerMissing", f"The application in this child process has no handler {request.handler!r}; restart the worker.")
     attempt = _ChildAttempt(request, channel)
     try:
-        with stop.during(attempt):
+        with stop.during(attempt), carrying(request.traceparent):
             result = call.call(attempt)
             if inspect.isawaitable(result):
                 result = asyncio.run(_await(result, attempt, stop))
@@ -259,6 +263,11 @@ class _ChildAttempt(Attempt):
         self.deadline = request.deadline
         self.extras.kept = handlers.Kept(request.number, request.checkpoint) if request.number else None
         self.extras.veil = Veil(request.hidden) if request.hidden else None
+        self.extras.traceparent = request.traceparent
+        if request.parents is not None:
+            known: Future[list[Parent]] = Future()
+            known.set_result([Parent(*parent) for parent in request.parents])
+            self.ancestry = lambda _: known
         self._channel = channel
         self._told_at = -TELL_EVERY
 

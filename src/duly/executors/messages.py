@@ -14,9 +14,10 @@ LONGEST_MESSAGE = 16 << 20
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
-    """To a new child: where to look for modules."""
+    """To a new child: where to look for modules, and what is kept of what handlers say."""
 
     path: list[str]
+    capture: list[str] = []
 
 
 class Run(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
@@ -37,8 +38,11 @@ class Run(msgspec.Struct, frozen=True, tag=True, tag_field="is"):
     now: Instant
     number: int = 0
     checkpoint: str | None = None
+    # Of a step: its parents, as (name, execution, result).
+    parents: list[tuple[str, UUID, str | None]] | None = None
     # The secrets in the payload: what the child writes itself, it hides itself.
     hidden: list[str] = []
+    traceparent: str | None = None
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True, tag_field="is"):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable
 from typing import IO
 
+from duly.domain.logs import LONGEST_LINE
 from duly.ports.handlers import Attempt
 
-MOST_LINES = 10_000
-MOST_BYTES = 1 << 20
-LONGEST_LINE = 16 << 10
 TAIL = 4 << 10
 
 # Small, so that a flood of short lines gives the event loop back after a few milliseconds.
@@ -21,35 +20,14 @@ CHUNK = 8 << 10
 PIPE_CAPACITY = 1 << 20
 
 
-class Budget:
-    """How much one attempt may still log through its output: lines and bytes, both streams together."""
-
-    __slots__ = ("bytes_left", "lines_left", "spent")
-
-    def __init__(self, lines: int = MOST_LINES, size: int = MOST_BYTES) -> None:
-        self.lines_left = lines
-        self.bytes_left = size
-        self.spent = False
-
-    def take(self, size: int) -> bool:
-        """Whether another line of this size fits; what did not fit once closes the budget for good."""
-        if self.spent or self.lines_left < 1 or self.bytes_left < size:
-            self.spent = True
-            return False
-        self.lines_left -= 1
-        self.bytes_left -= size
-        return True
-
-
 class Lines:
-    """One stream of an attempt's output as log lines. It keeps its own tail, which is not bounded by the budget."""
+    """One stream of an attempt's output as log lines. It keeps its own tail, whatever the log has no room for."""
 
-    __slots__ = ("_attempt", "_budget", "_kept", "_level", "_partial", "_tail")
+    __slots__ = ("_attempt", "_kept", "_level", "_partial", "_tail")
 
-    def __init__(self, attempt: Attempt, level: str, budget: Budget) -> None:
+    def __init__(self, attempt: Attempt, level: str) -> None:
         self._attempt = attempt
         self._level = level
-        self._budget = budget
         self._partial = b""
         self._tail = b""
         # More than is shown of the end: a secret at its beginning must be whole to be found.
@@ -59,7 +37,9 @@ class Lines:
     def feed(self, chunk: bytes) -> None:
         """Take what was read; whole lines are logged at once."""
         self._tail = chunk[-self._kept :] if len(chunk) >= self._kept else (self._tail + chunk)[-self._kept :]
-        if self._budget.spent:
+        if self._attempt.log_is_full:
+            # A flood is not taken apart any more.
+            self._attempt.pass_over(chunk.count(b"\n"), len(chunk))
             return
         *lines, self._partial = (self._partial + chunk).split(b"\n")
         for line in lines:
@@ -67,6 +47,13 @@ class Lines:
         while len(self._partial) > LONGEST_LINE:
             self._log(self._partial[:LONGEST_LINE])
             self._partial = self._partial[LONGEST_LINE:]
+
+    def pass_on(self, chunk: bytes) -> None:
+        """Take what was read for the tail only; it goes where our own output goes."""
+        self._tail = (self._tail + chunk)[-self._kept :]
+        stream = sys.stderr if self._level == "error" else sys.stdout
+        stream.write(clean_text(chunk))
+        stream.flush()
 
     def finish(self) -> None:
         """Log a last line that had no newline."""
@@ -83,13 +70,7 @@ class Lines:
     def _log(self, line: bytes) -> None:
         for start in range(0, len(line) or 1, LONGEST_LINE):
             piece = line[start : start + LONGEST_LINE]
-            was_spent = self._budget.spent
-            if self._budget.take(len(piece)):
-                self._attempt.log(self._level, clean_text(piece.removesuffix(b"\r")), {})
-            elif not was_spent:
-                self._attempt.log(
-                    "warning", f"The output is longer than {MOST_LINES} lines or {MOST_BYTES} bytes; the rest is not kept.", {}
-                )
+            self._attempt.log(self._level, clean_text(piece.removesuffix(b"\r")), {})
 
 
 class OutputPipe:

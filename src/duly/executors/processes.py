@@ -13,13 +13,16 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Collection
 from concurrent.futures import Future
 from typing import Any, assert_never
+from uuid import UUID
 
 import msgspec
 
 from duly.domain.errors import DulyError
 from duly.domain.instants import SECOND
+from duly.executors.capture import LOGGING, PRINT
 from duly.executors.groups import ProcessGroup, describe_exit
 from duly.executors.guard import Guard
 from duly.executors.messages import (
@@ -38,7 +41,7 @@ from duly.executors.messages import (
     Run,
     Stop,
 )
-from duly.executors.output import Budget, Lines, OutputPipe, open_pipe
+from duly.executors.output import Lines, OutputPipe, open_pipe
 from duly.ports.endings import Died, Discard, Failure, Snooze
 from duly.ports.handlers import Attempt
 
@@ -51,8 +54,10 @@ _decoder: msgspec.json.Decoder[Reply] = msgspec.json.Decoder(Reply)
 class ProcessPool:
     """Up to `size` children of one application (`module:attribute`), started when they are first needed."""
 
-    def __init__(self, reference: str, *, size: int, grace: float = 5.0) -> None:
+    def __init__(self, reference: str, *, size: int, grace: float = 5.0, capture: Collection[str] = (LOGGING, PRINT)) -> None:
         self._reference = reference
+        # What is kept of what handlers say: see `capture`.
+        self._capture = capture
         self._grace = grace
         self._size = size
         self._wanted = 0
@@ -115,7 +120,7 @@ class ProcessPool:
             if not child.has_exited():
                 return child
             await child.stop(0)
-        return await _Child.start(self._reference, self._guard)
+        return await _Child.start(self._reference, self._guard, self._capture)
 
 
 class _Child:
@@ -124,13 +129,14 @@ class _Child:
     def __init__(self, group: ProcessGroup, pipes: list[OutputPipe], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.pid = group.pid
         self.is_free = True
+        self._keeps_prints = True
         self._group = group
         self._pipes = pipes
         self._reader = reader
         self._writer = writer
 
     @classmethod
-    async def start(cls, reference: str, guard: Guard) -> _Child:
+    async def start(cls, reference: str, guard: Guard, capture: Collection[str]) -> _Child:
         guard.start()
         ours, theirs = socket.socketpair()
         try:
@@ -149,7 +155,8 @@ class _Child:
             await group.stop(0)
             raise
         child = cls(group, pipes, reader, writer)
-        child._send(Hello(path=[str(entry) for entry in sys.path]))
+        child._keeps_prints = PRINT in capture
+        child._send(Hello(path=[str(entry) for entry in sys.path], capture=sorted(capture)))
         return child
 
     def has_exited(self) -> bool:
@@ -157,10 +164,9 @@ class _Child:
 
     async def run(self, handler: str, attempt: Attempt, grace: float) -> Any:
         self.is_free = False
-        budget = Budget()
-        lines = Lines(attempt, "info", budget), Lines(attempt, "error", budget)
+        lines = Lines(attempt, "info"), Lines(attempt, "error")
         for pipe, sink in zip(self._pipes, lines, strict=True):
-            pipe.sink = sink.feed
+            pipe.sink = sink.feed if self._keeps_prints else sink.pass_on
         try:
             return await self._converse(handler, attempt)
         except (ConnectionError, asyncio.IncompleteReadError):
@@ -185,7 +191,7 @@ class _Child:
             self._writer.transport.abort()
 
     async def _converse(self, handler: str, attempt: Attempt) -> Any:
-        self._send(_request(handler, attempt))
+        self._send(_request(handler, attempt, await _parents_of(attempt)))
         await self._writer.drain()
         is_asked = False
         while True:
@@ -252,7 +258,14 @@ def _popen(reference: str, theirs: socket.socket) -> subprocess.Popen[bytes]:
     )
 
 
-def _request(handler: str, attempt: Attempt) -> Run:
+async def _parents_of(attempt: Attempt) -> list[tuple[str, UUID, str | None]] | None:
+    """A child has no way to the store: what it may ask for goes along. To read it is little beside a process."""
+    if attempt.ancestry is None:
+        return None
+    return [(one.name, one.id, one.result) for one in await asyncio.wrap_future(attempt.ancestry(attempt))]
+
+
+def _request(handler: str, attempt: Attempt, parents: list[tuple[str, UUID, str | None]] | None) -> Run:
     return Run(
         handler=handler,
         id=attempt.id,
@@ -269,7 +282,9 @@ def _request(handler: str, attempt: Attempt) -> Run:
         now=attempt.clock(),
         number=0 if attempt.kept is None else attempt.kept.number,
         checkpoint=None if attempt.kept is None else attempt.kept.data,
+        parents=parents,
         hidden=[] if attempt.veil is None else attempt.veil.values,
+        traceparent=attempt.traceparent,
     )
 
 

@@ -24,10 +24,10 @@ from typing import IO, Any
 
 from duly.domain.ids import execution_text
 from duly.domain.instants import to_rfc3339
-from duly.domain.job import SHELL_HANDLER
+from duly.domain.target import SHELL_HANDLER
 from duly.executors.groups import ProcessGroup, describe_exit
 from duly.executors.guard import Guard
-from duly.executors.output import Budget, Lines, open_pipe
+from duly.executors.output import Lines, open_pipe
 from duly.executors.payload import payload_json
 from duly.ports.endings import Failure
 from duly.ports.handlers import Attempt, Handler
@@ -79,8 +79,7 @@ class _Shell:
         if not argv:
             raise Failure("The job has no command.", type="CommandNotFound", retry=False)
         process, cancelled = await self._start(argv, attempt)
-        budget = Budget()
-        stdout, stderr = Lines(attempt, "info", budget), Lines(attempt, "error", budget)
+        stdout, stderr = Lines(attempt, "info"), Lines(attempt, "error")
         pipes = open_pipe(process.stdout, stdout.feed), open_pipe(process.stderr, stderr.feed)
         group = ProcessGroup(process, *pipes, before_reaping=self._guard.forget)
         try:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
-from duly.domain.access import Actor, Role
+from duly.domain.access import VISITING, Actor, Role, Visitor
 from duly.domain.errors import Forbidden
 from duly.domain.instants import SECOND, Instant
 from duly.usecases.access import Access
@@ -24,9 +24,12 @@ SCHEME = "bearer "
 SESSION_COOKIE = "duly_session"
 # Beside a proxy's word there is no session; this cookie's secret is what the CSRF token of such a browser is derived from.
 CSRF_COOKIE = "duly_csrf"
+LINK_PARAMETER = b"token="
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 Headers = Mapping[bytes, bytes]
+# Asks the application that we are mounted in whom it has logged in.
+Visiting = Callable[[], Awaitable[Visitor | None]]
 _SECRET = re.compile(r"[!-~]{8,200}")
 
 
@@ -50,6 +53,11 @@ class Gate:
             return None
         parts = urlsplit(self.public_url)
         return f"{parts.scheme}://{parts.netloc}".lower()
+
+    @property
+    def prefix(self) -> str:
+        """The path of the public address: a proxy takes it away before it asks us."""
+        return "" if self.public_url is None else urlsplit(self.public_url).path.rstrip("/")
 
     def believes(self, peer: str | None) -> bool:
         """Whether the header of whoever connects from here is taken."""
@@ -75,7 +83,9 @@ class Caller:
     user: str | None = None
 
 
-async def recognise(access: Access, sessions: Sessions, gate: Gate, headers: Headers, peer: str | None) -> Caller:
+async def recognise(
+    access: Access, sessions: Sessions, gate: Gate, headers: Headers, peer: str | None, visiting: Visiting | None = None
+) -> Caller:
     """The one who asks. Raises Forbidden: a 401 for nobody we know (why, is not said), a 403 for a user who is not let in."""
     key = bearer(headers)
     if key is not None:
@@ -87,12 +97,21 @@ async def recognise(access: Access, sessions: Sessions, gate: Gate, headers: Hea
     session = None if id is None else await sessions.recognise(id)
     if id is not None and session is not None:
         return Caller(session.actor, lambda: sessions.recognise(id, is_use=False), session.csrf_token, True, session)
+    visitor = None if visiting is None else await visiting()
+    if visitor is not None:
+        return await _visit(sessions, headers, visitor, visiting)
     user = _vouched_for(gate, headers, peer)
     if user is not None:
         return await _user(sessions, gate, headers, user)
     if id is not None:
         raise Forbidden("DULY-E308", "The session is not valid.", field="Cookie")
     raise Forbidden("DULY-E301", "This needs a key.", field="Authorization")
+
+
+def link_token(query_string: bytes) -> str | None:
+    """The token of an address that shows one thing; None when there is none, or more than one."""
+    found = [pair[len(LINK_PARAMETER) :] for pair in query_string.split(b"&") if pair.startswith(LINK_PARAMETER)]
+    return found[0].decode("latin-1") if len(found) == 1 else None
 
 
 def demand(actor: Actor, role: Role) -> None:
@@ -185,13 +204,35 @@ def _vouched_for(gate: Gate, headers: Headers, peer: str | None) -> str | None:
 
 async def _user(sessions: Sessions, gate: Gate, headers: Headers, user: str) -> Caller:
     known = gate.users.get(user)
-    number = None if known is None else await sessions.tenant(known[0])
-    if known is None or number is None:
+    caller = None if known is None else await _let_in(sessions, headers, user, known, "proxy")
+    if caller is None:
         raise Forbidden("DULY-E311", "This user may not enter.", field=(gate.header or b"").decode())
+    return caller
+
+
+async def _visit(sessions: Sessions, headers: Headers, visitor: Visitor, visiting: Visiting | None) -> Caller:
+    """A visitor stays one for as long as the application around us says the same."""
+    caller = await _let_in(sessions, headers, visitor.name, (visitor.tenant, VISITING[visitor.role]), "dashboard")
+    if caller is None:
+        raise Forbidden("DULY-E311", "This user may not enter.", field="tenant")
+
+    async def again() -> object | None:
+        found = None if visiting is None else await visiting()
+        return found if found == visitor else None
+
+    return replace(caller, again=again)
+
+
+async def _let_in(sessions: Sessions, headers: Headers, user: str, known: tuple[str, Role], channel: str) -> Caller | None:
+    """Somebody whom another has logged in; None when there is no such tenant."""
+    tenant, role = known
+    number = await sessions.tenant(tenant)
+    if number is None:
+        return None
     secret = cookie(headers, CSRF_COOKIE)
-    actor = Actor(number, known[0], known[1], user, channel="proxy")
 
     async def again() -> object:
-        return await sessions.tenant(actor.tenant_name)
+        return await sessions.tenant(tenant)
 
-    return Caller(actor, again, None if secret is None else csrf_token(secret, user), True, user=user)
+    csrf = None if secret is None else csrf_token(secret, user)
+    return Caller(Actor(number, tenant, role, user, channel=channel), again, csrf, True, user=user)

@@ -21,6 +21,7 @@ SHOWN = 100
     "/v1/jobs/{jobId}/backfill",
     role=Role.OPERATOR,
     answer=BackfillView,
+    idempotent=True,
     problems=("DULY-E105", "DULY-E204", "DULY-E210", *QUOTAS, *SECRET_PROBLEMS),
     examples={
         "dryRun": {"from": "2026-01-01T00:00:00Z", "to": "2026-01-07T00:00:00Z", "dryRun": True},
@@ -42,7 +43,7 @@ async def backfill_job(call: Call, job_id: JobId, body: BackfillShape) -> Reply:
         payload=json_text(body.payload, "payload"),
         priority=body.priority,
     )
-    report = await call.services.backfills.start(call.actor, job_id, ask)
+    report = await call.services.backfills.start(call.actor, job_id, ask, call.idempotency)
     plan = report.plan
     return Reply(
         BackfillView(

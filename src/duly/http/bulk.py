@@ -20,8 +20,9 @@ from duly.wire.shapes import NothingShape, json_text, shown
     "/v1/executions:bulk",
     role=Role.OPERATOR,
     answer=BulkView,
+    idempotent=True,
     problems=(
-        *("DULY-E105", "DULY-E111", "DULY-E133", "DULY-E233", "DULY-E234", "DULY-E235", "DULY-E236", "DULY-E402", "DULY-E403"),
+        *("DULY-E105", "DULY-E111", "DULY-E133", "DULY-E233", "DULY-E234", "DULY-E235", "DULY-E236", "DULY-E402", "DULY-E403", "DULY-E404"),
         *SECRET_PROBLEMS,
     ),
     limit=LARGEST_BATCH,
@@ -51,7 +52,7 @@ async def act_in_bulk(call: Call, body: BulkShape) -> Reply:
         limit=body.limit,
         payload=json_text(body.payload, "payload"),
     )
-    return Reply(_view(await call.services.bulk.start(call.actor, ask)))
+    return Reply(_view(await call.services.bulk.start(call.actor, ask, call.idempotency)))
 
 
 async def _go_on(call: Call, body: BulkShape) -> Reply:
@@ -63,7 +64,7 @@ async def _go_on(call: Call, body: BulkShape) -> Reply:
             "DULY-E106", "A batch that goes on does what it was started with.", field="continue", hint="Send batchId and limit only."
         )
     id = parse_batch_id(body.batch_id)
-    report = await call.services.bulk.go_on(call.actor, id, anyway=body.go_on == "anyway", limit=body.limit)
+    report = await call.services.bulk.go_on(call.actor, id, anyway=body.go_on == "anyway", limit=body.limit, idempotency=call.idempotency)
     return Reply(_view(report))
 
 

@@ -7,8 +7,9 @@ from duly.http.etags import IF_MATCH, IF_NONE_MATCH, UNCHANGED, etag, expected_v
 from duly.http.limits import LARGEST_BATCH
 from duly.http.routing import Call, Reply, route
 from duly.ports.calendars import CalendarRow
-from duly.wire.calendars import CalendarShape, CalendarView, ImportShape, ImportView, calendar_of, calendar_view
+from duly.wire.calendars import CalendarShape, CalendarView, ImportShape, ImportView, calendar_view
 from duly.wire.shapes import Page
+from duly.wire.specs import calendar_of
 
 BAD_CALENDAR = ("DULY-E102", "DULY-E103", "DULY-E105", "DULY-E135", "DULY-E209")
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from duly.domain.access import Role
 from duly.domain.ids import ExecutionId, execution_text, job_text, parse_job_id
-from duly.http.cursors import Cursor, Limit, from_cursor, paged, to_cursor
+from duly.http.cursors import Cursor, Limit, from_cursor, to_cursor
 from duly.http.enqueue import QUOTAS
 from duly.http.routing import Call, Reply, route
 from duly.usecases.dead_letters import cause_of_letter
@@ -53,10 +53,10 @@ async def list_dead_letters(call: Call, query: GroupQuery) -> Reply:
 
 @route("GET", "/v1/dead-letters/open", role=Role.VIEWER, answer=Page[DeadLetterView], problems=("DULY-E111", "DULY-E112", "DULY-E120"))
 async def list_open_letters(call: Call, query: LetterQuery) -> Reply:
-    """Open dead letters one by one, newest first"""
+    """Open dead letters one by one, newest first; a page may have fewer than `limit`, even none, and still a next one"""
     job_id = None if query.job_id is None else parse_job_id(query.job_id)
-    found = await call.services.dead_letters.find(call.actor, job_id, query.cause, from_cursor(query.cursor, call.listing), query.limit + 1)
-    page, cursor = paged(found, query.limit, lambda letter: to_cursor(letter.id, call.listing))
+    before = from_cursor(query.cursor, call.listing)
+    page, following = await call.services.dead_letters.find(call.actor, job_id, query.cause, before, query.limit)
     views = [
         DeadLetterView(
             execution_id=execution_text(letter.id),
@@ -69,7 +69,7 @@ async def list_open_letters(call: Call, query: LetterQuery) -> Reply:
         )
         for letter in page
     ]
-    return Reply(Page(items=views, next_cursor=cursor))
+    return Reply(Page(items=views, next_cursor=None if following is None else to_cursor(following, call.listing)))
 
 
 @route(

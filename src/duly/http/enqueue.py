@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from duly.domain.access import Role
 from duly.domain.errors import DulyError, Invalid
-from duly.domain.execution import NewExecution
-from duly.domain.ids import JobId, execution_text, job_text
+from duly.domain.execution import Execution, NewExecution
+from duly.domain.ids import ExecutionId, JobId, execution_text, job_text
 from duly.domain.instants import SECOND, Instant
 from duly.domain.lifecycle import Trigger
 from duly.http.limits import LARGEST_BATCH
@@ -21,6 +21,8 @@ from duly.wire.shapes import Page, json_text, moment, shown
 QUOTAS = ("DULY-E402", "DULY-E403", "DULY-E404")
 PROBLEMS = ("DULY-E105", "DULY-E117", "DULY-E204", "DULY-E207", "DULY-E210", *QUOTAS, *SECRET_PROBLEMS)
 LOCATION = {"Location": "Where the execution is."}
+# So many are looked up at once.
+LOOKED_AT = 1_000
 
 
 @route(
@@ -59,8 +61,13 @@ async def enqueue_executions(call: Call, job_id: JobId, body: EnqueueBatchShape)
     """Enqueue many executions of a job in one transaction: all of them, or none"""
     wanted = _all_wanted(body.executions)
     new = await call.services.executions.enqueue(call.actor, job_id, wanted, call.idempotency)
+    unsure = [item.id for item in new if _may_stand_elsewhere(call, item)]
+    stands: dict[ExecutionId, Execution] = {}
+    for first in range(0, len(unsure), LOOKED_AT):
+        found = await call.services.search.by_ids(call.actor, unsure[first : first + LOOKED_AT])
+        stands |= {execution.id: execution for execution in found}
     now = call.services.clock.now()
-    return Reply(Page(items=[enqueued_view(item, now) for item in new]))
+    return Reply(Page(items=[_standing_view(item, stands[item.id]) if item.id in stands else enqueued_view(item, now) for item in new]))
 
 
 @route(
@@ -87,13 +94,20 @@ async def _enqueue_one(call: Call, job_id: JobId, wanted: Wanted) -> Reply:
 
 async def enqueued(call: Call, new: NewExecution) -> Reply:
     """The answer to who enqueued one execution."""
-    if call.idempotency is None and not new.gates and new.unique is None:
-        view = enqueued_view(new, call.services.clock.now())
+    if _may_stand_elsewhere(call, new):
+        view = _standing_view(new, await call.services.executions.show(call.actor, new.id))
     else:
-        # It may be the one that an earlier call made, or wait at a limit: say where it stands.
-        stands = await call.services.executions.show(call.actor, new.id)
-        view = _view(new, stands.due_at, StateName[stands.state.name])
+        view = enqueued_view(new, call.services.clock.now())
     return Reply(view, headers=[(b"location", f"/v1/executions/{view.execution_id}".encode())])
+
+
+def _may_stand_elsewhere(call: Call, new: NewExecution) -> bool:
+    """Whether it may be the one that an earlier call made, or wait at a limit: then the answer says where it stands."""
+    return call.idempotency is not None or bool(new.gates) or new.unique is not None
+
+
+def _standing_view(new: NewExecution, stands: Execution) -> EnqueuedView:
+    return _view(new, stands.due_at, StateName[stands.state.name])
 
 
 def enqueued_view(new: NewExecution, now: Instant) -> EnqueuedView:

@@ -1,23 +1,21 @@
-"""Executions: list, show, follow, cancel, replay."""
+"""Executions: list, show, cancel, replay."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from enum import StrEnum
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
 from duly.domain.access import Role
 from duly.domain.ids import ExecutionId, JobId, parse_batch_id, parse_job_id, parse_worker_id
 from duly.domain.lifecycle import Outcome, State, Trigger, is_final
 from duly.http import enqueue
-from duly.http.cursors import Cursor, Limit, LogCursor, from_cursor, from_log_cursor, paged, to_cursor
+from duly.http.cursors import Cursor, Limit, from_cursor, to_cursor
 from duly.http.enqueue import QUOTAS
 from duly.http.filters import FilterText, PayloadQuery, WorkerIdText
 from duly.http.problems import SECRET_PROBLEMS
-from duly.http.routing import Call, Reply, Stream, route
+from duly.http.routing import Call, Reply, route
 from duly.ports.search import ExecutionSearch
 from duly.usecases.search import payload_matches
 from duly.wire.bulk import BatchIdText, JobIdText
@@ -25,24 +23,15 @@ from duly.wire.executions import (
     AttemptView,
     EnqueuedView,
     ExecutionView,
-    LogLineView,
     OutcomeName,
     ReplayShape,
     StateName,
     attempt_view,
     execution_view,
-    log_view,
 )
 from duly.wire.shapes import Moment, NothingShape, Page, json_text, moment
 
-TAIL_EVERY = 0.5
-# A comment that often keeps proxies from cutting a quiet stream.
-BREATHE_EVERY = 30
-TAIL_LINES = 500
-
 BAD_FILTER = ("DULY-E105", "DULY-E111", "DULY-E112", "DULY-E119", "DULY-E120", "DULY-E145")
-
-_encoder = msgspec.json.Encoder()
 
 
 class TriggerName(StrEnum):
@@ -53,6 +42,7 @@ class TriggerName(StrEnum):
     MANUAL = "manual"
     BACKFILL = "backfill"
     REPLAY = "replay"
+    STEP = "step"
 
 
 class ExecutionQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -79,14 +69,6 @@ class AnyExecutionQuery(ExecutionQuery, rename="camel", forbid_unknown_fields=Tr
     job_name: FilterText | None = None
 
 
-class LogQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Which log lines to read."""
-
-    attempt: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
-    limit: Annotated[int, Meta(ge=1, le=1000)] = 200
-    cursor: LogCursor | None = None
-
-
 @route("GET", "/v1/executions", role=Role.VIEWER, answer=Page[ExecutionView], problems=BAD_FILTER)
 async def list_executions(call: Call, query: AnyExecutionQuery) -> Reply:
     """List executions, newest first; a page may have fewer than `limit`, even none, and still a next one"""
@@ -111,28 +93,6 @@ async def list_attempts(call: Call, execution_id: ExecutionId) -> Reply:
     """List the attempts of an execution, first to last"""
     found = await call.services.executions.attempts(call.actor, execution_id)
     return Reply(Page(items=[attempt_view(attempt) for attempt in found]))
-
-
-@route(
-    "GET",
-    "/v1/executions/{executionId}/logs",
-    role=Role.VIEWER,
-    answer=Page[LogLineView],
-    problems=("DULY-E112", "DULY-E205"),
-    streams=True,
-)
-async def list_logs(call: Call, execution_id: ExecutionId, query: LogQuery) -> Reply | Stream:
-    """Read an execution's log lines, or follow them with `Accept: text/event-stream`"""
-    cursor = query.cursor
-    if b"text/event-stream" in call.headers.get(b"accept", b""):
-        if b"last-event-id" in call.headers:
-            cursor = call.headers[b"last-event-id"].decode("latin-1")
-        after = from_log_cursor(cursor)
-        await call.services.executions.show(call.actor, execution_id)
-        return Stream(_tail(call, execution_id, query.attempt, after))
-    found = await call.services.executions.logs(call.actor, execution_id, query.attempt, from_log_cursor(cursor), query.limit + 1)
-    page, following = paged(found, query.limit, lambda row: str(row[0]))
-    return Reply(Page(items=[log_view(attempt, line) for _, attempt, line in page], next_cursor=following))
 
 
 @route(
@@ -189,38 +149,11 @@ async def _list(call: Call, query: ExecutionQuery, job_id: JobId | None, job_nam
     return Reply(Page(items=[execution_view(execution) for execution in page], next_cursor=cursor))
 
 
-async def _tail(call: Call, execution_id: ExecutionId, attempt: int | None, after: int) -> AsyncIterator[bytes]:
-    """Lines as they come, then an `end` event once the execution is final and all is sent. A revoked key ends it too."""
-    executions = call.services.executions
-    was_final = False
-    quiet = 0
-    while await call.is_still_known():
-        lines = await executions.logs(call.actor, execution_id, attempt, after, TAIL_LINES)
-        for sequence, number, line in lines:
-            after = sequence
-            yield b"id: %d\nevent: log\ndata: %b\n\n" % (sequence, _encoder.encode(log_view(number, line)))
-        if len(lines) == TAIL_LINES:
-            continue
-        execution = await executions.show(call.actor, execution_id)
-        # Only lines that were read after it was final are surely the last ones.
-        if was_final:
-            yield b"event: end\ndata: %b\n\n" % _encoder.encode({"state": execution.state.name})
-            return
-        was_final = is_final(execution.state)
-        if was_final:
-            continue
-        quiet = 0 if lines else quiet + 1
-        if quiet % BREATHE_EVERY == BREATHE_EVERY - 1:
-            yield b": still here\n\n"
-        await call.sleep(TAIL_EVERY)
-
-
 ROUTES = [
     list_executions,
     list_job_executions,
     show_execution,
     list_attempts,
-    list_logs,
     cancel_execution,
     replay_execution,
     *enqueue.ROUTES,

@@ -28,6 +28,7 @@ async def list_workers(call: Call) -> Reply:
             version=worker.about.version,
             started_at=shown(worker.started_at) or "",
             expires_at=shown(worker.expires_at) or "",
+            clock_skew_ms=None if worker.about.skew is None else worker.about.skew / 1000,
         )
         for worker in await fleet.workers(call.actor)
     ]

@@ -10,7 +10,7 @@ from duly.domain.access import Role
 from duly.domain.ids import JobId, job_text
 from duly.domain.job import Job, JobType
 from duly.domain.lifecycle import JobState
-from duly.http.cursors import Cursor, Limit, from_cursor, paged, to_cursor
+from duly.http.cursors import Cursor, Limit, from_cursor, to_cursor
 from duly.http.etags import IF_MATCH, IF_NONE_MATCH, UNCHANGED, etag, expected_version, tagged
 from duly.http.filters import FilterText
 from duly.http.limits import LARGEST_BATCH
@@ -20,11 +20,35 @@ from duly.ports.store import ExecutionFilter, JobFilter
 from duly.usecases.jobs import next_fires
 from duly.usecases.preview import words_of
 from duly.wire.executions import execution_view
-from duly.wire.jobs import JobBatchShape, JobDetailView, JobShape, JobStateName, JobView, PauseShape, SkipShape, job_fields, job_view
+from duly.wire.jobs import (
+    JobBatchShape,
+    JobDetailView,
+    JobShape,
+    JobStateName,
+    JobView,
+    PauseShape,
+    SkipShape,
+    expected_view,
+    job_fields,
+    job_view,
+)
 from duly.wire.shapes import Moment, NothingShape, Page, moment, shown
 
-SCHEDULE_PROBLEMS = ("DULY-E101", "DULY-E102", "DULY-E103", "DULY-E104", "DULY-E105", "DULY-E114", "DULY-E134", "DULY-E209", "DULY-E251")
+STEP_PROBLEMS = tuple(f"DULY-E15{nth}" for nth in range(7))
+SCHEDULE_PROBLEMS = (
+    "DULY-E101",
+    "DULY-E102",
+    "DULY-E103",
+    "DULY-E104",
+    "DULY-E105",
+    "DULY-E114",
+    "DULY-E134",
+    "DULY-E209",
+    "DULY-E251",
+    *STEP_PROBLEMS,
+)
 QUOTAS = ("DULY-E401", "DULY-E404")
+ALERT_PROBLEMS = ("DULY-E160", "DULY-E255")
 SHOWN_FIRES = 5
 SHOWN_EXECUTIONS = 5
 
@@ -63,7 +87,7 @@ class JobQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=True)
     role=Role.ADMIN,
     status=201,
     answer=JobView,
-    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, *SECRET_PROBLEMS, "DULY-E207", "DULY-E208"),
+    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, *SECRET_PROBLEMS, *ALERT_PROBLEMS, "DULY-E207", "DULY-E208"),
     idempotent=True,
     response_headers={"Location": "Where the job is.", "ETag": "The job's version, for If-Match."},
     examples=JOB_EXAMPLES,
@@ -80,7 +104,7 @@ async def create_job(call: Call, body: JobShape) -> Reply:
     role=Role.ADMIN,
     status=201,
     answer=Page[JobView],
-    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, *SECRET_PROBLEMS, "DULY-E207", "DULY-E208"),
+    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, *SECRET_PROBLEMS, *ALERT_PROBLEMS, "DULY-E207", "DULY-E208"),
     limit=LARGEST_BATCH,
     idempotent=True,
     examples={
@@ -95,8 +119,8 @@ async def create_jobs(call: Call, body: JobBatchShape) -> Reply:
 
 @route("GET", "/v1/jobs", role=Role.VIEWER, answer=Page[JobView], problems=("DULY-E105", "DULY-E112", "DULY-E120"))
 async def list_jobs(call: Call, query: JobQuery) -> Reply:
-    """List jobs, newest first"""
-    found = await call.services.jobs.find(
+    """List jobs, newest first; a page may have fewer than `limit`, even none, and still a next one"""
+    page, following = await call.services.jobs.page(
         JobFilter(
             tenant=call.actor.tenant,
             name=query.name,
@@ -108,10 +132,10 @@ async def list_jobs(call: Call, query: JobQuery) -> Reply:
             next_fire_after=moment(query.next_fire_after, "nextFireAfter"),
             next_fire_before=moment(query.next_fire_before, "nextFireBefore"),
             before=from_cursor(query.cursor, call.listing),
-            limit=query.limit + 1,
+            limit=query.limit,
         )
     )
-    page, cursor = paged(found, query.limit, lambda job: to_cursor(job.id, call.listing))
+    cursor = None if following is None else to_cursor(following, call.listing)
     return Reply(Page(items=[_view(call, job) for job in page], next_cursor=cursor))
 
 
@@ -134,6 +158,7 @@ async def show_job(call: Call, job_id: JobId) -> Reply:
         **job_fields(job, words_of(job.version.spec.timing, job.id), now),
         next_fires=[shown(at) or "" for at in next_fires(job, SHOWN_FIRES)],
         latest_executions=[execution_view(execution) for execution in latest],
+        expected_duration=expected_view((await call.services.upcoming.expected(call.actor, [job])).get(job.id)),
     )
     return tagged(call, view, job.version.version)
 
@@ -143,7 +168,7 @@ async def show_job(call: Call, job_id: JobId) -> Reply:
     "/v1/jobs/{jobId}",
     role=Role.ADMIN,
     answer=JobView,
-    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, *SECRET_PROBLEMS, "DULY-E204", "DULY-E208", "DULY-E210"),
+    problems=(*SCHEDULE_PROBLEMS, *QUOTAS, *SECRET_PROBLEMS, *ALERT_PROBLEMS, "DULY-E204", "DULY-E208", "DULY-E210"),
     request_headers=IF_MATCH,
     response_headers={"ETag": "The job's new version, for If-Match."},
     examples=JOB_EXAMPLES,

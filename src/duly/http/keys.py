@@ -18,12 +18,13 @@ from duly.wire.shapes import Page, shown
     role=Role.ADMIN,
     status=201,
     answer=NewKeyView,
-    problems=("DULY-E114",),
+    problems=("DULY-E114", "DULY-E213"),
+    idempotent=True,
     examples={"worker": {"role": "WORKER", "name": "gpu-fleet", "pools": ["etl", "mail"]}},
 )
 async def create_key(call: Call, body: KeyShape) -> Reply:
     """Make a key in the tenant of this one; its secret is shown this once"""
-    row, secret = await call.services.keyring.create(call.actor, *asked_for(body))
+    row, secret = await call.services.keyring.create(call.actor, *asked_for(body), idempotency=call.idempotency)
     return Reply(new_key_view(row, secret))
 
 

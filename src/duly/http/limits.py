@@ -7,6 +7,7 @@ brackets and no escapes, the usual case, costs well under a microsecond.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from itertools import accumulate
 
@@ -17,6 +18,8 @@ from duly.wire.shapes import LARGEST_OBJECT
 
 LARGEST_BATCH = 16 * 1024 * 1024
 DEEPEST = 32
+# The largest batch over a slow line takes less; who sends a byte now and then holds a connection for no longer.
+BODY_SECONDS = 60.0
 
 _DOWN = b"\x01"
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
@@ -43,6 +46,16 @@ async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int, k
     declared = headers.get(b"content-length")
     if declared is not None and _LENGTH.fullmatch(declared) and int(declared) > limit:
         raise _too_large(limit)
+    if declared == b"0" or (declared is None and b"transfer-encoding" not in headers):
+        return await _read(receive, headers, limit, kind)
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await _read(receive, headers, limit, kind)
+    except TimeoutError:
+        raise Invalid("DULY-E124", f"The body did not come within {BODY_SECONDS:g} seconds.") from None
+
+
+async def _read(receive: Receive, headers: dict[bytes, bytes], limit: int, kind: re.Pattern[bytes]) -> bytes:
     chunks: list[bytes] = []
     size = 0
     more = True

@@ -26,16 +26,19 @@ FORM = "application/x-www-form-urlencoded"
 _NEEDS_KEY = ("DULY-E301", "DULY-E302", "DULY-E303", "DULY-E308", "DULY-E311", "DULY-E501")
 # What a browser meets that would change something.
 _CHANGES = ("DULY-E309", "DULY-E310")
-_TAKES_FORM = ("DULY-E106", "DULY-E109", "DULY-E110", "DULY-E115")
-_TAKES_BODY = ("DULY-E106", "DULY-E107", "DULY-E108", "DULY-E109", "DULY-E110", "DULY-E115")
+_TAKES_FORM = ("DULY-E106", "DULY-E109", "DULY-E110", "DULY-E115", "DULY-E124")
+_TAKES_BODY = ("DULY-E106", "DULY-E107", "DULY-E108", "DULY-E109", "DULY-E110", "DULY-E115", "DULY-E124")
 
 _PATH_IDS: Mapping[str, Schema] = {
     "jobId": {"type": "string", "pattern": "^job_[0-9a-f]{32}$", "examples": ["job_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d"]},
     "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", "examples": ["de-holidays"]},
     "tenant": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", "examples": ["acme"]},
+    "pool": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", "examples": ["default"]},
     "executionId": {"type": "string", "pattern": "^run_[0-9a-f]{32}$", "examples": ["run_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d"]},
     "batchId": {"type": "string", "pattern": "^batch_[0-9a-f]{32}$", "examples": ["batch_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d"]},
     "workerId": {"type": "string", "pattern": "^[0-9]{1,18}$", "examples": ["17"]},
+    "incidentId": {"type": "string", "pattern": "^inc_[0-9a-f]{32}$", "examples": ["inc_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d"]},
+    "linkId": {"type": "string", "pattern": "^[0-9a-f]{16}$", "examples": ["9f86d081884c7d65"]},
     "keyId": {"type": "string", "pattern": "^[0-9a-f]{16}$", "examples": ["9f86d081884c7d65"]},
 }
 _ROLES: Mapping[Role, str] = {
@@ -178,7 +181,7 @@ def statuses(declared: Route) -> dict[int, list[str]]:
             codes.add("DULY-E411")
     if declared.path_id is not None:
         codes.add("DULY-E201")  # what cannot be a segment of a path is no path
-        codes.add("DULY-E114" if "{name}" in declared.path or "{tenant}" in declared.path else "DULY-E111")
+        codes.add("DULY-E114" if any(part in declared.path for part in ("{name}", "{tenant}", "{pool}")) else "DULY-E111")
     if declared.query is not None:
         codes.add("DULY-E110")
     if declared.body is not None:
@@ -216,7 +219,7 @@ def _operation(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]
 def _tag(declared: Route) -> str:
     if declared.path in ("/login", "/logout", "/v1/session"):
         return "sessions"
-    if declared.role is None:
+    if declared.role is None or declared.path == "/metrics":
         return "health"
     return declared.path.split("/")[2].partition(":")[0].partition(".")[0]
 
@@ -262,6 +265,8 @@ def _responses(declared: Route, schemas: Mapping[Any, Schema]) -> dict[str, Any]
         content[JSON] = {"schema": answer, "example": sample_of(declared.answer)}
     elif declared.answer is not None:
         content[JSON] = {"schema": answer}
+    if declared.text:
+        content[declared.media] = {"schema": {"type": "string"}, "example": declared.text}
     if declared.html:
         content["text/html"] = {"schema": {"type": "string"}, "example": "<!doctype html><title>Duly</title>…"}
     if declared.streams:

@@ -50,6 +50,9 @@ def problem_of(error: DulyError, request_id: str) -> tuple[int, Problem, Headers
     headers: Headers = []
     if isinstance(error, Unavailable | TooMany):
         headers.append((b"retry-after", str(max(1, math.ceil(error.retry_after))).encode()))
+    elif code.status == 408:
+        # What is still to come of the request would be taken for the next one's beginning.
+        headers.append((b"connection", b"close"))
     elif code.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="duly"' + (b', error="invalid_token"' if code.code == "DULY-E302" else b"")))
     return code.status, problem, headers

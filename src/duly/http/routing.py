@@ -24,16 +24,21 @@ import msgspec
 from starlette.types import Receive
 
 from duly.domain.access import Actor, Role
+from duly.domain.alerts.evaluate import parse_incident_id
 from duly.domain.calendars import parse_calendar_name
 from duly.domain.errors import Forbidden, Invalid, NotFound
 from duly.domain.ids import parse_batch_id, parse_execution_id, parse_job_id, parse_key_id, parse_worker_id
-from duly.domain.instants import HOUR
+from duly.domain.instants import HOUR, Instant
+from duly.domain.job import parse_pool_name
 from duly.domain.tenants import parse_tenant_name
 from duly.http.auth import Caller, is_secure
+from duly.http.inside import Answer, Wanted, ask
 from duly.http.limits import FORM, JSON, check_text, read_body
 from duly.http.problems import refusal
 from duly.http.services import Services
+from duly.ports.links import LinkAddress
 from duly.ports.store import Idempotency
+from duly.usecases.links import parse_link_id
 from duly.wire.shapes import LARGEST_OBJECT
 
 # The whole of it: a login must be possible without a key, and nothing else will be added.
@@ -48,6 +53,11 @@ _PATH_IDS: dict[str, tuple[str, Callable[[str], object]]] = {
     "{batchId}": ("batch_id", parse_batch_id),
     "{name}": ("name", parse_calendar_name),
     "{tenant}": ("tenant", parse_tenant_name),
+    "{pool}": ("pool", parse_pool_name),
+    # Stands for the contents of all files that pages load, so that a browser may keep each for good.
+    "{edition}": ("edition", str),
+    "{incidentId}": ("incident_id", parse_incident_id),
+    "{linkId}": ("link_id", parse_link_id),
 }
 _SEGMENT = re.compile(rb"[A-Za-z0-9_~-][A-Za-z0-9_.~:@!$&'()*+,=-]*")
 # One value of a map: `payload.customer` or, as OpenAPI's deepObject has it, `payload[customer]`.
@@ -91,6 +101,12 @@ class Call:
     known_actor: Actor | None = None
     # What stands for the list that is asked for: its path and filter, whatever the page.
     listing: str = ""
+    # The path below which browsers see this server; empty when it has a host name of its own.
+    prefix: str = ""
+    # The routes there are, for pages that ask the API from inside.
+    table: Table | None = None
+    # What has let the caller in, where it was no key: an address that shows one thing.
+    link: LinkAddress | None = None
 
     @property
     def actor(self) -> Actor:
@@ -106,6 +122,16 @@ class Call:
     async def is_still_known(self) -> bool:
         """Whether whoever asked is still let in: for answers that go on, a revoked key or an ended session ends them."""
         return self.caller is not None and await self.caller.again() is not None
+
+    async def ask(self, path: str, wanted: Wanted | None = None) -> Answer:
+        """What the public API answers this caller to `GET path`, from inside. Raises as the route does."""
+        assert self.table is not None
+        return await ask(self.table, self, path, wanted)
+
+    @property
+    def now(self) -> Instant:
+        """The time by the store's clock."""
+        return self.services.clock.now()
 
     @property
     def is_secure(self) -> bool:
@@ -142,6 +168,11 @@ class Route:
     streams: bool
     form: bool
     html: bool
+    # One whose answer is text of its own: an example of it, and its kind.
+    text: str
+    media: str
+    # The kind of link that opens it without a key.
+    by_link: str | None
     decoder: msgspec.json.Decoder[Any] | None
     path_id: Callable[[str], object] | None
     integers: frozenset[str] = frozenset()
@@ -242,10 +273,15 @@ def route(
     streams: bool = False,
     form: bool = False,
     html: bool = False,
+    text: str = "",
+    media: str = "text/plain",
+    by_link: str | None = None,
 ) -> Callable[[Handler], Route]:
     """Declare a handler's route; see the top of this module."""
     if (role is None) is not (path in PUBLIC):
         raise ValueError(f"{path}: a route has a role unless it is one of {sorted(PUBLIC)}")
+    if by_link is not None and (method != "GET" or role is not Role.VIEWER):
+        raise ValueError(f"{path}: a link shows what a viewer may read, and changes nothing")
 
     def declare(handle: Handler) -> Route:
         hints = get_type_hints(handle)
@@ -274,6 +310,9 @@ def route(
             streams=streams,
             form=form,
             html=html,
+            text=text,
+            media=media,
+            by_link=by_link,
             decoder=None if body is None else msgspec.json.Decoder(body),
             path_id=ids[0][1] if ids else None,
             integers=frozenset() if query is None else _named(query, msgspec.inspect.IntType),

@@ -18,6 +18,8 @@ _BY_NAME: dict[str, Any] = {
     "replayedAs": "run_0198c2d5c0007a1c8d2e3f4a5b6c7d8e",
     "workerId": "17",
     "keyId": "9f86d081884c7d65",
+    "linkId": "9f86d081884c7d65",
+    "incidentId": "inc_0198c2d5a4e87f3b9c1d2e3f4a5b6c7d",
     "name": "daily-invoices",
     "jobName": "daily-invoices",
     "pool": "default",
@@ -40,7 +42,7 @@ _BY_NAME: dict[str, Any] = {
     "last": _MOMENT,
     "local": "2026-03-08T03:00:00-04:00",
 }
-_DEEPEST = 6
+_DEEPEST = 8
 
 
 def sample_of(kind: Any) -> Any:

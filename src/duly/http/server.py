@@ -11,6 +11,8 @@ from collections.abc import Generator
 import uvicorn
 
 from duly.http.app import Api
+from duly.http.connection import Connection
+from duly.http.scrape import Scrape
 
 logger = logging.getLogger("duly.http")
 
@@ -22,7 +24,7 @@ KEEP_ALIVE_SECONDS = 75
 class ApiServer(uvicorn.Server):
     """Serves an API until it is told to stop. Port 0 takes a free one; `port` and `url` name it once it is started."""
 
-    def __init__(self, api: Api, *, host: str = "127.0.0.1", port: int = 0, grace: int = GRACE_SECONDS) -> None:
+    def __init__(self, api: Api | Scrape, *, host: str = "127.0.0.1", port: int = 0, grace: int = GRACE_SECONDS) -> None:
         self._api = api
         self._listening = asyncio.Event()
         super().__init__(
@@ -30,7 +32,7 @@ class ApiServer(uvicorn.Server):
                 api,
                 host=host,
                 port=port,
-                http="httptools",
+                http=Connection,
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -15,6 +15,7 @@ from duly.domain.access import Role
 from duly.domain.codes import CODES
 from duly.domain.errors import Forbidden
 from duly.http.auth import CSRF_COOKIE, SESSION_COOKIE, Headers, cookie, is_foreign, session_cookie, set_cookie
+from duly.http.homes import begin_session
 from duly.http.routing import Call, Reply, route
 from duly.usecases.sessions import csrf_token
 from duly.wire.keys import RoleName
@@ -38,7 +39,7 @@ _PAGE = """<!doctype html>
 </html>
 """
 _FORM = """
-<form method="post" action="/login">
+<form method="post" action="{prefix}/login">
 <input type="hidden" name="token" value="{token}">
 <p>This link logs this browser in, once.</p>
 <button type="submit">Log in</button>
@@ -73,7 +74,7 @@ async def create_login_link(call: Call, body: LinkShape) -> Reply:
 @route("GET", "/login", role=None, answer=None, html=True, problems=("DULY-E106", "DULY-E110"))
 async def show_login(call: Call, query: LoginQuery) -> Reply:
     """The page of a login link; opening it changes nothing"""
-    return _page(f"<p>{HOW}</p>" if not query.token else _FORM.format(token=escape(query.token, quote=True)))
+    return _page(f"<p>{HOW}</p>" if not query.token else _FORM.format(token=escape(query.token, quote=True), prefix=escape(call.prefix)))
 
 
 @route(
@@ -94,14 +95,14 @@ async def log_in(call: Call, body: LoginShape) -> Reply:
     try:
         if is_foreign(headers, services.gate, is_tls=call.is_secure):
             raise Forbidden("DULY-E309", "The form was sent from another site.", field="Origin")
-        session = await services.sessions.log_in(body.token, cookie(headers, SESSION_COOKIE), call.request_id)
+        session = await begin_session(services, body.token, cookie(headers, SESSION_COOKIE), call.request_id)
     except Forbidden as error:
         if not _wants_page(headers):
             raise
         code = CODES[error.code]
         return _page(f"<p>{escape(code.title)}.</p><p>{HOW}</p>", code.status)
     given = session_cookie(session, services.clock.now(), secure=call.is_secure)
-    return Reply(None, headers=[(b"location", b"/"), given])
+    return Reply(None, headers=[(b"location", f"{call.prefix}/".encode()), given])
 
 
 @route("POST", "/logout", role=Role.VIEWER, answer=None, status=204)

@@ -97,12 +97,13 @@ async def change_tenant(call: Call, tenant: str, body: TenantChangeShape) -> Rep
     role=Role.ADMIN,
     status=201,
     answer=NewKeyView,
-    problems=("DULY-E114", "DULY-E262"),
+    problems=("DULY-E114", "DULY-E213", "DULY-E262"),
+    idempotent=True,
     examples={"admin": {"role": "ADMIN", "name": "a new beginning"}},
 )
 async def create_tenant_key(call: Call, tenant: str, body: KeyShape) -> Reply:
     """Make a key of that tenant, when its own are lost; its secret is shown this once"""
-    row, secret = await call.services.tenants.add_key(call.actor, tenant, *asked_for(body))
+    row, secret = await call.services.tenants.add_key(call.actor, tenant, *asked_for(body), idempotency=call.idempotency)
     return Reply(new_key_view(row, secret))
 
 

@@ -9,23 +9,28 @@ from msgspec import Meta, Struct, field
 
 from duly.domain.access import Role
 from duly.domain.errors import Invalid
+from duly.domain.expected import Expected
 from duly.domain.ids import job_text
-from duly.domain.instants import DAY, LATEST, Instant, to_rfc3339
+from duly.domain.instants import DAY, LATEST, SECOND, Instant, to_rfc3339
 from duly.domain.job import Job
 from duly.domain.schedule import explain_fire
 from duly.http.cursors import Limit, MomentCursor, from_moment_cursor, to_moment_cursor
+from duly.http.filters import FilterText
 from duly.http.routing import Call, Reply, route
 from duly.usecases.upcoming import Window
 from duly.wire.shapes import Moment, moment
 from duly.wire.upcoming import MinuteView, UpcomingFireView, UpcomingView
 
 PER_JOB = 60
+# It has an answer for every minute in which something runs.
+LONGEST_LOAD = 8 * DAY
 
 
 class Summary(StrEnum):
     """How fires are counted instead of listed."""
 
     MINUTE = "minute"
+    LOAD = "load"
 
 
 class UpcomingQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -35,6 +40,7 @@ class UpcomingQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=
     until: Annotated[Moment, Meta(description="Before this time; a day later, when it is left out.")] | None = None
     per_job: Annotated[int, Meta(ge=1, le=1000, description="At most so many fires of one job.")] = PER_JOB
     summary: Summary | None = None
+    pool: Annotated[FilterText, Meta(description="Only of the jobs of this pool.")] | None = None
     limit: Limit = 50
     cursor: MomentCursor | None = None
 
@@ -52,13 +58,23 @@ async def show_upcoming(call: Call, query: UpcomingQuery) -> Reply:
     if until <= since:
         raise Invalid("DULY-E105", "lies before the beginning of the window.", field="until")
     window = Window(since, until)
-    if query.summary is Summary.MINUTE:
+    if query.summary is not None:
+        if query.summary is Summary.LOAD and until - since > LONGEST_LOAD:
+            raise Invalid("DULY-E105", f"is too far: a load is computed for {LONGEST_LOAD // DAY} days.", field="until")
         if query.cursor is not None:
             raise Invalid("DULY-E106", "does not go with a summary, which has one page.", field="cursor")
-        forecast, counts = await call.services.upcoming.minutes(call.actor, window)
+        forecast, counts = await call.services.upcoming.minutes(call.actor, window, query.pool)
         minutes = [MinuteView(at=to_rfc3339(at), fires=count) for at, count in sorted(counts.items())]
-        return Reply(UpcomingView(since=to_rfc3339(since), until=to_rfc3339(forecast.until), items=[], minutes=minutes, capped=0))
-    forecast = await call.services.upcoming.fires(call.actor, window, query.per_job, after, query.limit)
+        view = UpcomingView(since=to_rfc3339(since), until=to_rfc3339(forecast.until), items=[], minutes=minutes, capped=0)
+        if query.summary is Summary.LOAD:
+            spent, view.unknown = await call.services.upcoming.load(call.actor, forecast)
+            view.minutes = [
+                MinuteView(at=to_rfc3339(at), fires=counts.get(at, 0), busy_sec=spent.get(at, 0) / SECOND)
+                for at in sorted(counts.keys() | spent.keys())
+            ]
+        return Reply(view)
+    forecast = await call.services.upcoming.fires(call.actor, window, query.per_job, after, query.limit, query.pool)
+    expected = await call.services.upcoming.expected(call.actor, [job for _, job in forecast.fires])
     following = None
     if forecast.has_more:
         at, job = forecast.fires[-1]
@@ -67,7 +83,7 @@ async def show_upcoming(call: Call, query: UpcomingQuery) -> Reply:
         UpcomingView(
             since=to_rfc3339(since),
             until=to_rfc3339(forecast.until),
-            items=[_view(at, job) for at, job in forecast.fires],
+            items=[_view(at, job, expected.get(job.id)) for at, job in forecast.fires],
             minutes=[],
             capped=forecast.capped,
             next_cursor=following,
@@ -75,7 +91,7 @@ async def show_upcoming(call: Call, query: UpcomingQuery) -> Reply:
     )
 
 
-def _view(at: Instant, job: Job) -> UpcomingFireView:
+def _view(at: Instant, job: Job, expected: Expected | None) -> UpcomingFireView:
     schedule = job.version.schedule
     return UpcomingFireView(
         at=to_rfc3339(at),
@@ -84,6 +100,7 @@ def _view(at: Instant, job: Job) -> UpcomingFireView:
         pool=job.version.spec.target.pool,
         is_skipped=job.skip_at == at,
         note=None if schedule is None else explain_fire(schedule, at),
+        expected_sec=None if expected is None else expected.p50 / SECOND,
     )
 
 

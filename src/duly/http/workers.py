@@ -15,6 +15,7 @@ from duly.domain.ids import ExecutionId, execution_text, idempotency_key, job_te
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import JobSpec
 from duly.domain.lifecycle import Outcome
+from duly.domain.redaction import without_credentials, without_named
 from duly.http.limits import LARGEST_BATCH, hung_up
 from duly.http.routing import Call, Reply, route
 from duly.ports.desk import Ended, Held
@@ -85,7 +86,8 @@ _encoder = msgspec.json.Encoder()
 async def register_worker(call: Call, body: RegisterShape) -> Reply:
     """Register a worker: every start of a process is a new one"""
     workers = call.services.workers
-    about = WorkerAbout(body.pool, body.labels, sorted(set(body.handlers)), body.slots, body.host, body.pid, body.version)
+    handlers, skew = sorted(set(body.handlers)), _skew(body.clock_skew_ms)
+    about = WorkerAbout(body.pool, body.labels, handlers, body.slots, body.host, body.pid, body.version, skew=skew)
     asked = _micros(body.ttl_sec)
     worker = await workers.register(call.actor, body.name, about, asked)
     ttl = workers.lifetime(asked)
@@ -115,7 +117,7 @@ async def send_heartbeat(call: Call, worker_id: WorkerId, body: HeartbeatShape) 
     asked = _micros(body.ttl_sec)
     heard = {parse_execution_id(text) for text in body.heard}
 
-    stops = await workers.heartbeat(call.actor, worker_id, asked)
+    stops = await workers.heartbeat(call.actor, worker_id, asked, _skew(body.clock_skew_ms))
     if body.wait_sec > 0 and not any(stop.id not in heard for stop in stops):
 
         async def look() -> list[Stop] | None:
@@ -183,10 +185,10 @@ async def report_results(call: Call, worker_id: WorkerId, body: ReportShape) -> 
         for line in item.lines
     ]
     # Lines are kept under the lease, so they come before the end that closes it.
-    kept = await workers.log(call.actor, worker_id, lines)
+    told = await workers.log(call.actor, worker_id, lines)
     await workers.progress(call.actor, worker_id, [_progress(item) for item in body.progress])
     reported = await workers.report(call.actor, worker_id, reports)
-    return Reply(ReportView(results=[_result_view(item) for item in reported], lines_kept=kept))
+    return Reply(ReportView(results=[_result_view(item) for item in reported], lines_kept=told.kept, lines_dropped=told.dropped))
 
 
 # ---------------------------------------------------------------- one execution
@@ -230,10 +232,10 @@ async def log_lines(call: Call, execution_id: ExecutionId, body: LogShape) -> Re
     workers, now = call.services.workers, call.services.clock.now()
     worker = parse_worker_id(body.worker_id)
     held: Held = (body.fence, execution_id)
-    kept = await workers.log(call.actor, worker, [(held, _line(line, now, f"lines[{nth}]")) for nth, line in enumerate(body.lines)])
-    if not kept:
+    told = await workers.log(call.actor, worker, [(held, _line(line, now, f"lines[{nth}]")) for nth, line in enumerate(body.lines)])
+    if not (told.kept or told.dropped):
         raise await workers.refusal(worker, execution_id)
-    return Reply(KeptView(lines_kept=kept))
+    return Reply(KeptView(lines_kept=told.kept, lines_dropped=told.dropped))
 
 
 @route(
@@ -306,6 +308,7 @@ def _lease_view(leased: Leased, now: Instant, *, definitions: bool) -> LeaseView
                 idempotency_key=idempotency_key(version.tenant_name, spec.name, version.job_id, id, scheduled_at),
                 losses=leased.losses.get(id, 0),
                 checkpoint=_checkpoint_view(leased.saved.get(id)),
+                traceparent=None if claimed.traces is None else claimed.traces.get(id),
             )
         )
     whole = {str(number): versions[number] for number in sorted(set(claimed.job_versions))} if definitions else None
@@ -378,11 +381,16 @@ def _error(told: dict[str, Any] | None) -> str | None:
 
 def _line(shape: LineShape, now: Instant, field: str) -> LogLine:
     json_text(msgspec.Raw(_encoder.encode(shape.fields)), f"{field}.fields", 16_384)
-    return LogLine(now - round(shape.ago_sec * SECOND), shape.level, shape.message, shape.fields)
+    # Whoever wrote the worker: what looks like a credential is not kept.
+    return LogLine(now - round(shape.ago_sec * SECOND), shape.level, without_credentials(shape.message), without_named(shape.fields))
 
 
 def _micros(seconds: float | None) -> Micros | None:
     return None if seconds is None else round(seconds * SECOND)
+
+
+def _skew(millis: float | None) -> Micros | None:
+    return None if millis is None else round(millis * 1000)
 
 
 def _now(call: Call) -> str:

@@ -12,6 +12,7 @@ from duly.domain.errors import TooMany
 from duly.domain.execution import DueSchedule, NewExecution
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import Instant, Micros
+from duly.ports.hot_index import Coming
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +83,9 @@ class Schedules(Protocol):
         So does what waits for a rate whose time has come.
         """
 
-    async def upcoming(self, shards: Sequence[int], after: Instant, until: Instant, limit: int) -> list[Instant]:
-        """Instants in (after, until] at which a schedule or timer of these shards becomes due; at most `limit`, soonest first."""
+    async def upcoming(self, shards: Sequence[int], after: Instant, until: Instant, limit: int) -> list[Coming]:
+        """Instants in (after, until] at which a schedule or timer of these shards becomes due, soonest first: each once per shard, and
+        at most `limit`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +119,36 @@ class PromoteReport:
 
 @dataclass(frozen=True, slots=True)
 class ShardLease:
-    """Who holds a shard, under which epoch, until when, and when its owner last showed progress."""
+    """Who holds a shard, under which epoch, until when, and when its owner last showed progress; in a glance, also whether it has work that
+    is late."""
 
     shard: int
     epoch: int
     owner: str | None
     lease_until: Instant
     progress_at: Instant
+    is_late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DispatcherAbout:
+    """What a dispatcher says of itself: where it runs, how far its machine's clock is ahead of the store's, and the release of the time
+    zones that it computes with."""
+
+    host: str = ""
+    pid: int = 0
+    version: str = ""
+    skew: Micros | None = None
+    tzdata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DispatcherRow:
+    """A live dispatcher as it is read; one of an older release says nothing of itself."""
+
+    name: str
+    expires_at: Instant
+    about: DispatcherAbout | None
 
 
 class Leases(Protocol):
@@ -132,11 +157,21 @@ class Leases(Protocol):
     async def shards(self) -> list[ShardLease]:
         """All shards, in order."""
 
-    async def announce_dispatcher(self, name: str, now: Instant, ttl: Micros) -> list[str]:
+    async def glance(self, but: str, since: Instant, until: Instant) -> list[ShardLease]:
+        """The shards that are not of this owner, in order; late are those with work that was due from `since` to `until`."""
+
+    async def announce_dispatcher(self, name: str, now: Instant, ttl: Micros, about: DispatcherAbout | None = None) -> list[str]:
         """Be counted as a live dispatcher until now + ttl; answers all live ones, in order."""
 
-    async def take(self, shard: int, seen_epoch: int, owner: str, now: Instant, ttl: Micros, patience: Micros) -> int | None:
-        """Own a shard under a new epoch if its lease has run out or its owner shows no progress. None: somebody was faster."""
+    async def dispatchers(self, now: Instant) -> list[DispatcherRow]:
+        """All live ones with what they say of themselves, in order."""
+
+    async def take(self, seen: Sequence[ShardLease], owner: str, now: Instant, ttl: Micros, dead: Sequence[str] = ()) -> dict[int, int]:
+        """Own shards under new epochs if nobody took them and no owner stirred since they were seen. If any was taken, their owners, and
+        those who are dead besides, count as dispatchers no longer until they announce themselves. Answers the epochs of what is ours."""
+
+    async def stir(self, owner: str, shards: Sequence[int], now: Instant) -> None:
+        """Show progress on these, as far as they are this owner's."""
 
     async def renew(self, owner: str, epochs: dict[int, int], now: Instant, ttl: Micros) -> list[int]:
         """Hold on to shards under these epochs and show progress; answers those that are still ours."""

@@ -16,15 +16,16 @@ from duly.domain.ids import ExecutionId, idempotency_key
 from duly.domain.instants import Instant
 from duly.domain.job import JobVersion, Target
 from duly.domain.lifecycle import Outcome
+from duly.domain.logs import LONGEST_LINE, Allowance, dropped_words, limit_words
 from duly.domain.redaction import Veil, without_credentials, without_named
 
 if TYPE_CHECKING:
+    from duly.ports.parents import Parent
     from duly.ports.transactions import Transactions
 
 Keeper = Callable[["Attempt", str], "Future[None]"]
-
-MOST_LOG_LINES = 10_000
-LONGEST_LOG_LINE = 16_384
+# What the steps before it came to.
+Ancestry = Callable[["Attempt"], "Future[list[Parent]]"]
 
 
 class Kept:
@@ -42,10 +43,26 @@ class Kept:
 class Extras:
     """What few attempts ever have: log lines, progress, beats, a checkpoint, a handler that goes on after the end."""
 
-    __slots__ = ("beats", "kept", "logs", "logs_sent", "losses", "over", "progress", "target", "veil")
+    __slots__ = (
+        "allowance",
+        "beats",
+        "kept",
+        "logs",
+        "logs_sent",
+        "losses",
+        "over",
+        "partial",
+        "progress",
+        "target",
+        "traceparent",
+        "veil",
+    )
 
     def __init__(self) -> None:
         self.logs: list[LogLine] | None = None
+        self.allowance: Allowance | None = None
+        # The beginning of a line that its handler prints.
+        self.partial = ""
         self.logs_sent = 0
         self.progress: str | None = None
         self.beats = 0
@@ -57,6 +74,8 @@ class Extras:
         # Over the secrets that were resolved for it, and what it calls with those in their places.
         self.veil: Veil | None = None
         self.target: Target | None = None
+        # Its own span, for whoever it calls; None while it is not traced.
+        self.traceparent: str | None = None
 
 
 class Attempt:
@@ -67,6 +86,7 @@ class Attempt:
 
     __slots__ = (
         "_extras",
+        "ancestry",
         "attempt",
         "cancelled",
         "clock",
@@ -115,6 +135,8 @@ class Attempt:
         # Its nominal time, where that is not when it was due: jitter, a backfill.
         self.nominal_at: Instant | None = None
         self.transactions: Transactions | None = None
+        # Only a step of a workflow has one.
+        self.ancestry: Ancestry | None = None
         self.started_at: Instant = 0
         self.deadline: Instant | None = None
         # The token: whoever runs the handler looks at it, and ends as soon as it can.
@@ -157,6 +179,11 @@ class Attempt:
         """What it calls, with the secrets that it needs for that."""
         resolved = None if self._extras is None else self._extras.target
         return self.version.spec.target if resolved is None else resolved
+
+    @property
+    def traceparent(self) -> str | None:
+        """The trace context of this attempt; None when it is not traced."""
+        return None if self._extras is None else self._extras.traceparent
 
     @property
     def veil(self) -> Veil | None:
@@ -202,15 +229,42 @@ class Attempt:
         return self.keeper(self, self.hidden_json(data))
 
     def log(self, level: str, message: str, fields: dict[str, Any]) -> None:
-        """Keep a line; it reaches the store with the next flush. Past the limit, one line says so and the rest is dropped."""
+        """Keep a line; it reaches the store with the next flush. Past the limits one line says so, and the rest is counted only."""
         extras = self.extras
-        if extras.logs is None:
-            extras.logs = []
-        if len(extras.logs) < MOST_LOG_LINES:
-            line = storable(self.redacted(message))[:LONGEST_LOG_LINE]
-            extras.logs.append(LogLine(self.clock(), level, line, self._fields(fields) if fields else fields))
-        elif len(extras.logs) == MOST_LOG_LINES:
-            extras.logs.append(LogLine(self.clock(), "warning", f"more than {MOST_LOG_LINES:,} lines: the rest is not kept", {}))
+        if extras.logs is None or extras.allowance is None:
+            extras.logs, extras.allowance = [], Allowance()
+        line = storable(self.redacted(message))[:LONGEST_LINE]
+        kept = self._fields(fields) if fields else fields
+        allowance = extras.allowance
+        if allowance.take(len(line) + (len(dumps(kept)) if kept else 0)):
+            extras.logs.append(LogLine(self.clock(), level, line, kept))
+        elif allowance.dropped_lines == 1:
+            extras.logs.append(LogLine(self.clock(), "warning", limit_words(), {}))
+
+    @property
+    def log_is_full(self) -> bool:
+        """Whether nothing more is kept of what it says."""
+        allowance = None if self._extras is None else self._extras.allowance
+        return allowance is not None and allowance.dropped_lines > 0
+
+    def pass_over(self, lines: int, size: int) -> None:
+        """Count what was said after the log was full."""
+        allowance = self.extras.allowance
+        if allowance is not None:
+            allowance.dropped_lines += lines
+            allowance.dropped_bytes += size
+
+    def close_log(self) -> None:
+        """The handler has ended: what it had begun to print is a line, and what was not kept is counted in one."""
+        extras = self.extras
+        if extras.partial:
+            rest, extras.partial = extras.partial, ""
+            self.log("info", rest, {})
+        allowance = extras.allowance
+        if extras.logs is not None and allowance is not None and allowance.dropped_lines and not allowance.is_told:
+            allowance.is_told = True
+            words = dropped_words(allowance.dropped_lines, allowance.dropped_bytes)
+            extras.logs.append(LogLine(self.clock(), "warning", words, {}))
 
     def _fields(self, fields: dict[str, Any]) -> dict[str, Any]:
         kept = without_named(_storable_fields(fields))
@@ -229,7 +283,7 @@ def _storable_fields(fields: dict[str, Any]) -> dict[str, Any]:
         size = len(dumps(cleaned))
     except Exception as error:
         return {"unloggable": type(error).__name__}
-    return cleaned if isinstance(cleaned, dict) and size <= LONGEST_LOG_LINE else {"unloggable": f"{size:,} characters of fields"}
+    return cleaned if isinstance(cleaned, dict) and size <= LONGEST_LINE else {"unloggable": f"{size:,} characters of fields"}
 
 
 def _storable_value(value: Any, depth: int) -> Any:

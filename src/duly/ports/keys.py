@@ -8,6 +8,7 @@ from typing import Protocol
 from duly.domain.audit import Deed
 from duly.domain.instants import Instant, Micros
 from duly.domain.keys import KeyRow, Minted
+from duly.ports.dispatch import Idempotency
 
 __all__ = ["KeyRow", "Keys"]
 
@@ -18,8 +19,8 @@ class Keys(Protocol):
     async def key(self, id: str) -> KeyRow | None:
         """A key by its public id."""
 
-    async def add_key(self, row: KeyRow, *, deed: Deed | None = None) -> bool:
-        """False when a key of that id exists already."""
+    async def add_key(self, row: KeyRow, *, deed: Deed | None = None, idempotency: Idempotency | None = None) -> bool:
+        """False when a key of that id exists already. Raises Conflict (DULY-E213) when the idempotency key has made one before."""
 
     async def keys(self, tenant: int) -> list[KeyRow]:
         """Every key of the tenant, oldest first, revoked ones too."""

@@ -14,6 +14,7 @@ from duly.domain.execution import NewExecution
 from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant
 from duly.domain.lifecycle import State
+from duly.ports.dispatch import Idempotency
 
 
 class Settling(IntEnum):
@@ -55,8 +56,11 @@ class Letters(Protocol):
     A deed is recorded in the transaction of the change, about those executions that it really changed; if there are none, it is not.
     """
 
-    async def open_letters(self, tenant: int, job_id: JobId | None, before: ExecutionId | None, limit: int) -> list[Letter]:
-        """Dead letters that nobody has settled, newest first."""
+    async def open_letters(
+        self, tenant: int, job_id: JobId | None, before: ExecutionId | None, limit: int
+    ) -> tuple[list[Letter], ExecutionId | None]:
+        """Of the next `limit` dead letters of all: the tenant's that nobody has settled, newest first, and the id that it has come to;
+        None: there is nothing older."""
 
     async def candidates(
         self, tenant: int, match: Match, states: frozenset[State], before: ExecutionId | None, limit: int
@@ -86,14 +90,24 @@ class Letters(Protocol):
     async def hasten(self, tenant: int, ids: Sequence[ExecutionId], now: Instant, *, deed: Deed | None = None) -> set[ExecutionId]:
         """Make waiting retries due now; answers which were. What has moved on meanwhile is left out."""
 
-    async def add_batch(self, batch: Batch, *, deed: Deed | None = None) -> None:
-        """Record a bulk action, before anything of it is done."""
+    async def add_batch(self, batch: Batch, *, deed: Deed | None = None, idempotency: Idempotency | None = None) -> UUID | None:
+        """Record a bulk action, before anything of it is done.
 
-    async def change_batch(self, id: UUID, total: int, about: dict[str, Any], *, deed: Deed | None = None) -> None:
-        """Record how far it has come."""
+        With an idempotency key that was used before for the same body nothing is recorded, and the answer is the batch of then; None
+        otherwise. Raises Conflict (DULY-E207) for another body.
+        """
 
-    async def drop_batch(self, id: UUID, *, deed: Deed | None = None) -> None:
-        """Forget a bulk action of which nothing was done."""
+    async def keep_answer(self, id: UUID, key: str, answer: dict[str, Any]) -> None:
+        """Keep what was answered to a request about it, in `answers` of what is known about it."""
+
+    async def abort_batch(self, id: UUID, now: Instant, *, deed: Deed | None = None) -> bool:
+        """Nothing more may come of it: `abortedAt` in what is known about it, for good. False when it was so before."""
+
+    async def end_canaries(self, id: UUID, *, deed: Deed | None = None) -> bool:
+        """It goes on after its canaries, once; False when it was aborted."""
+
+    async def drop_batch(self, id: UUID, *, deed: Deed | None = None, idempotency: Idempotency | None = None) -> None:
+        """Forget a bulk action of which nothing was done, and that its key was used."""
 
     async def batch(self, tenant: int, id: UUID) -> Batch | None:
         """A bulk action; None when the tenant has no such one."""
@@ -101,8 +115,8 @@ class Letters(Protocol):
     async def batch_counts(self, id: UUID) -> dict[State, int]:
         """Where the executions that it made stand."""
 
-    async def backfilled(self, tenant: int, job_id: JobId, first: Instant, last: Instant) -> list[tuple[Instant, State]]:
-        """What backfills of this job have made for times in [first, last], and where it stands."""
+    async def backfilled(self, tenant: int, job_id: JobId, first: Instant, last: Instant) -> list[tuple[UUID, Instant, State]]:
+        """What backfills of this job have made for times in [first, last]: batch, time, and where it stands."""
 
     async def last_due(self, id: UUID) -> Instant | None:
         """When the last of the executions that it made is due."""

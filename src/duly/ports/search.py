@@ -56,11 +56,25 @@ class Lately:
     ended: dict[State, int]
 
 
+class Ended(NamedTuple):
+    """An execution that has ended: when it was due, began and ended, and how. `is_first`: in its first attempt."""
+
+    due_at: Instant
+    started_at: Instant | None
+    finished_at: Instant
+    state: State
+    is_first: bool
+
+
+# However many are asked for, a step looks at no more.
+MOST_AT_ONCE = 1_000
+
+
 class Search(Protocol):
     """What the store offers to those who look for executions."""
 
-    async def step(self, wanted: ExecutionSearch, before: ExecutionId | None, limit: int) -> Step:
-        """Look at the next few hundred that may be meant, older than `before`, and answer at most `limit` of those that are.
+    async def step(self, wanted: ExecutionSearch, before: ExecutionId | None, limit: int, looked_at: int = MOST_AT_ONCE) -> Step:
+        """Look at the next `looked_at` that may be meant, older than `before`, and answer at most `limit` of those that are.
 
         All of a step is one snapshot, and its cost is bounded whatever is asked for and whoever else has how much.
         """
@@ -73,3 +87,12 @@ class Search(Protocol):
 
     async def by_ids(self, tenant: int, ids: list[ExecutionId]) -> list[Execution]:
         """Those of these that the tenant has, newest first."""
+
+    async def ended(self, tenant: int, since: Instant, most: int) -> tuple[Instant, list[Ended]]:
+        """How the newest executions of the tenant ended that came up since then, of at most `most` that are looked at.
+
+        The instant says since when these are all that have ended.
+        """
+
+    async def version_numbers(self, tenant: int, job_id: JobId, limit: int) -> list[int]:
+        """The numbers of a job's versions, newest first, by which `Versions` finds them."""

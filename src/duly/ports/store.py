@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from duly.domain.access import DEFAULT_TENANT
 from duly.domain.audit import Deed
-from duly.domain.calendars import Calendar
 from duly.domain.execution import (
     Attempt,
     Claimed,
@@ -24,13 +22,23 @@ from duly.domain.execution import (
 from duly.domain.fairness import Ask, Work
 from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant, Micros
-from duly.domain.job import Job, JobSpec, JobType, JobVersion
+from duly.domain.job import JobVersion
 from duly.domain.lifecycle import JobState, State
+from duly.ports.alerts import AlertStore
 from duly.ports.audit import Audit
-from duly.ports.calendars import Calendars, SkipAnswer
+from duly.ports.awaited import AwaitedJobs
+from duly.ports.calendars import Calendars
 from duly.ports.checkpoints import Checkpoints as Checkpoints
+from duly.ports.condition import Conditions
+from duly.ports.definitions import Definitions as Definitions
+from duly.ports.definitions import JobFilter as JobFilter
+from duly.ports.definitions import JobStep as JobStep
+from duly.ports.definitions import NewJob as NewJob
+from duly.ports.definitions import Reschedule as Reschedule
 from duly.ports.desk import Desk
 from duly.ports.dispatch import Admission as Admission
+from duly.ports.dispatch import DispatcherAbout as DispatcherAbout
+from duly.ports.dispatch import DispatcherRow as DispatcherRow
 from duly.ports.dispatch import EnqueueReport as EnqueueReport
 from duly.ports.dispatch import FireReport as FireReport
 from duly.ports.dispatch import Idempotency as Idempotency
@@ -39,55 +47,25 @@ from duly.ports.dispatch import Leases as Leases
 from duly.ports.dispatch import PromoteReport as PromoteReport
 from duly.ports.dispatch import Schedules as Schedules
 from duly.ports.dispatch import ShardLease as ShardLease
+from duly.ports.events import Outbox
+from duly.ports.figures import Figures
+from duly.ports.fire_audit import FireAudit
+from duly.ports.flows import Flows
+from duly.ports.homes import Homes
 from duly.ports.keys import Keys
 from duly.ports.letters import Letters
+from duly.ports.links import Links
+from duly.ports.logs import Logs
+from duly.ports.named import NamedQueue
+from duly.ports.parents import NoParents, Parents
+from duly.ports.readings import Readings
+from duly.ports.records import Records
+from duly.ports.scaling import PoolLoads
 from duly.ports.search import Search
 from duly.ports.sessions import SessionStore
 from duly.ports.tenants import Tenants
-from duly.ports.versions import Versions
+from duly.ports.traces import Traces
 from duly.ports.why import Facts
-
-
-@dataclass(frozen=True, slots=True)
-class NewJob:
-    """A job to be created."""
-
-    id: JobId
-    tenant: int
-    spec: JobSpec
-    shard: int
-    next_fire_at: Instant | None
-    tenant_name: str = DEFAULT_TENANT
-    deed: Deed | None = None
-    # The tenant has a quota of jobs: there must be room for it.
-    within_quota: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Reschedule:
-    """A schedule waits for another fire from now on; None: it has none any more."""
-
-    next_fire_at: Instant | None
-
-
-@dataclass(frozen=True, slots=True)
-class JobFilter:
-    """Which jobs to list: newest first, after the cursor."""
-
-    tenant: int
-    name: str | None = None
-    state: JobState | None = None
-    search: str | None = None
-    handler: str | None = None
-    pool: str | None = None
-    type: JobType | None = None
-    # An active job's next fire: the first instant belongs to what is meant, the second does not.
-    next_fire_after: Instant | None = None
-    next_fire_before: Instant | None = None
-    before: JobId | None = None
-    limit: int = 50
-    # When it is asked: a pause with an end is over by itself.
-    now: Instant = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,76 +77,6 @@ class ExecutionFilter:
     state: State | None = None
     before: ExecutionId | None = None
     limit: int = 50
-
-
-class Definitions(Versions, Protocol):
-    """Jobs and their versions. A deed is recorded in the transaction of the change, and only if there is one."""
-
-    async def create_jobs(self, creations: Sequence[tuple[Sequence[NewJob], Idempotency | None]], now: Instant) -> list[list[Job]]:
-        """Create all or none, in one transaction. With an idempotency key that was used before for the same body: the jobs of then.
-
-        Raises Conflict for a name that a live job of the tenant has (DULY-E208), for a key used with another body (DULY-E207),
-        and when a calendar is not any more as the job has it written out (DULY-E209). Raises TooMany past the tenant's quota of
-        jobs (DULY-E401), if the jobs say that it has one.
-        """
-
-    async def job(self, tenant: int, id: JobId) -> Job | None:
-        """The job with its current version, whoever's state it is in; None when the tenant has no such job."""
-
-    async def job_named(self, tenant: int, name: str) -> Job | None:
-        """The live job of that name (not CANCELLED)."""
-
-    async def jobs(self, wanted: JobFilter) -> list[Job]:
-        """Newest first."""
-
-    async def waiting_jobs(self, tenant: int, before: Instant, limit: int) -> list[Job]:
-        """Active jobs that wait for a fire before this instant, soonest first."""
-
-    async def changed_jobs(self, tenant: int, since: Instant, limit: int) -> list[Job]:
-        """Jobs that were made or have changed since this instant, newest first; when it was, is not told."""
-
-    async def new_version(
-        self,
-        tenant: int,
-        id: JobId,
-        spec: JobSpec,
-        reschedule: Reschedule | None,
-        expected: int | None,
-        now: Instant,
-        *,
-        deed: Deed | None = None,
-    ) -> bool:
-        """Give the job a new current version; its schedule keeps its next fire unless it is rescheduled. A paused job stays paused.
-
-        A pause with an end is kept: the next fire is not before that end. So is a skip, if the new version fires then at all.
-        False when `expected` is not the current version number (somebody was faster). Raises as `create_jobs` for a taken name.
-        """
-
-    async def set_state(
-        self,
-        tenant: int,
-        id: JobId,
-        state: JobState,
-        next_fire_at: Instant | None,
-        reason: str | None,
-        now: Instant,
-        expected: int | None = None,
-        *,
-        by: str | None = None,
-        until: Instant | None = None,
-        deed: Deed | None = None,
-    ) -> bool:
-        """Pause, resume (with the next fire to wait for) or cancel. After it, a paused or cancelled job makes no fire later than now.
-
-        A pause with an end (`until`) needs nobody to end it: the job waits, active, for the given fire past that end.
-        False when the job is not there, is cancelled already, or has another version number than `expected`: read it again.
-        """
-
-    async def skip(self, tenant: int, id: JobId, at: Instant | None, by: str, expected: int, *, deed: Deed | None = None) -> SkipAnswer:
-        """Ask to skip the fire at `at`, or with None to skip none. Nothing is written unless the answer is DONE, nor when it is so."""
-
-    async def calendars_named(self, tenant: int, names: Sequence[str]) -> dict[str, Calendar]:
-        """Those of these calendars that there are, by name."""
 
 
 class ReadyQueue(Protocol):
@@ -189,6 +97,10 @@ class ReadyQueue(Protocol):
 
     async def held_by(self, worker: WorkerId) -> list[Claimed]:
         """What the worker's leases hold that has not ended: for a claim whose answer was lost."""
+
+
+class StoreQueue(ReadyQueue, NamedQueue, Protocol):
+    """The queue as the store has it: what it holds can be seen ahead and taken by name as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +142,11 @@ class Liveness(Protocol):
         `family` are the keys that may act as it over HTTP.
         """
 
-    async def renew(self, worker: WorkerId, now: Instant, ttl: Micros) -> list[Stop] | None:
-        """Live on until now + ttl; answers which of its running executions are asked to stop. None: the worker is lost for good."""
+    async def renew(self, worker: WorkerId, now: Instant, ttl: Micros, skew: Micros | None = None) -> list[Stop] | None:
+        """Live on until now + ttl; answers which of its running executions are asked to stop. None: the worker is lost for good.
+
+        With `skew` it also says anew how far its machine's clock is ahead of the store's.
+        """
 
     async def drain(self, worker: WorkerId) -> None:
         """The worker says that it takes no more; for people who ask why nothing starts. Its leases are as good as before."""
@@ -253,6 +168,8 @@ class WorkerAbout:
     version: str = ""
     ttl: Micros = 0
     draining: bool = False
+    # How far its machine's clock is ahead of the store's, as it last said; None: it does not know.
+    skew: Micros | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +194,7 @@ class Losses(Protocol):
     async def bury_workers(self, now: Instant) -> list[WorkerId]:
         """Workers past their time are lost for good, so that they cannot renew while their leases are taken away."""
 
-    async def lose(self, decide: Callable[[Lost, JobVersion], Verdict], now: Instant, limit: int) -> LossReport:
+    async def lose(self, decide: Callable[[Lost, JobVersion | None], Verdict], now: Instant, limit: int) -> LossReport:
         """Take leases of lost workers away, at most `limit`: what has not ended in them gets a WORKER_LOST attempt and the verdict.
 
         A lease that a finish holds at this moment is left for the next round; of sweeper and finish exactly one wins.
@@ -380,7 +297,7 @@ class Store:
     definitions: Definitions
     intake: Intake
     schedules: Schedules
-    ready: ReadyQueue
+    ready: StoreQueue
     outcomes: Outcomes
     checkpoints: Checkpoints
     liveness: Liveness
@@ -399,3 +316,18 @@ class Store:
     audit: Audit
     tenants: Tenants
     search: Search
+    outbox: Outbox
+    records: Records
+    logs: Logs
+    homes: Homes
+    loads: PoolLoads
+    readings: Readings
+    conditions: Conditions
+    traces: Traces
+    flows: Flows
+    awaited: AwaitedJobs
+    figures: Figures
+    fire_audit: FireAudit
+    alerts: AlertStore
+    links: Links
+    parents: Parents = field(default_factory=NoParents)

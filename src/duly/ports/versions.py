@@ -12,4 +12,7 @@ class Versions(Protocol):
     """Job versions, for those who run them."""
 
     async def versions(self, numbers: Sequence[int]) -> dict[int, JobVersion]:
-        """Versions by their numbers; one that this release cannot read is left out. They never change, so callers keep them."""
+        """Versions by their numbers; one that this release cannot read is left out. They never change, so callers keep them.
+
+        With a step's version the next of its workflow may come, which the caller is likely to ask for.
+        """

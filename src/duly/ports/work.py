@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from duly.ports.parents import Parents
 from duly.ports.store import Checkpoints, Liveness, Outcomes, ReadyQueue
 from duly.ports.versions import Versions
 
@@ -26,6 +27,10 @@ class WorkerStore(Protocol):
     @property
     def checkpoints(self) -> Checkpoints:
         """What its executions keep."""
+
+    @property
+    def parents(self) -> Parents:
+        """What the steps before its own came to."""
 
     @property
     def liveness(self) -> Liveness:

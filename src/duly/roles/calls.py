@@ -7,11 +7,15 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from duly.domain.ids import ExecutionId
-from duly.domain.instants import Micros
+from duly.domain.instants import Instant, Micros
 from duly.ports.endings import Failure
 from duly.ports.handlers import Attempt
 from duly.roles.plans import Plan
+
+LARGEST_RESULT = 1 << 20
 
 
 class Stopping:
@@ -33,22 +37,63 @@ class Stopping:
 
 
 class Running:
-    """One call of a handler: with one attempt, or with those of a batch. `limit` is boottime; most calls never need a `stopping`."""
+    """What a runner calls now: a handler with one attempt, or with those of a batch. One for each runner, which makes one call at a time.
+
+    `limit` is boottime; most calls never need a `stopping`.
+    """
 
     __slots__ = ("attempts", "limit", "plan", "stopping", "task")
 
-    def __init__(self, attempts: tuple[Attempt, ...], plan: Plan, task: asyncio.Task[None], limit: Micros | None) -> None:
+    plan: Plan
+
+    def __init__(self, task: asyncio.Task[None]) -> None:
+        self.task = task
+        self.attempts: tuple[Attempt, ...] = ()
+        self.limit: Micros | None = None
+        self.stopping: Stopping | None = None
+
+    def begin(self, attempts: tuple[Attempt, ...], plan: Plan) -> None:
+        """The next call."""
         self.attempts = attempts
         self.plan = plan
-        self.task = task
-        self.limit = limit
-        self.stopping: Stopping | None = None
+        self.limit = self.stopping = None
+
+    def limit_it(self, now: Instant, boottime: Micros) -> None:
+        """When it is stopped: at the attempt's own limit, or when the time for all attempts is over, whichever comes first."""
+        limits = [] if self.plan.timeout is None else [self.plan.timeout]
+        if self.plan.execution_timeout is not None:
+            limits += [attempt.due_at + self.plan.execution_timeout - now for attempt in self.attempts]
+        if limits:
+            self.limit = boottime + min(limits)
+            for attempt in self.attempts:
+                attempt.deadline = now + min(limits)
+
+    @property
+    def next_limit(self) -> Micros | None:
+        """When it has to be looked at: at its limit, at the end of a silence, or when what was asked to stop is ended."""
+        stopping, silence = self.stopping, self.plan.heartbeat_timeout
+        if stopping is not None and stopping.is_asked:
+            return stopping.kill_at
+        heard = None if stopping is None else stopping.heard_at
+        spoken = None if silence is None else 0 if heard is None else heard + silence
+        return min((limit for limit in (self.limit, spoken) if limit is not None), default=None)
 
     def watched(self) -> Stopping:
         """Its `stopping`, made when it is first needed."""
         if self.stopping is None:
             self.stopping = Stopping()
         return self.stopping
+
+
+def encoded_result(attempt: Attempt, result: Any) -> str:
+    """What a handler returned, as it is kept."""
+    encoded = msgspec.json.encode(result).decode()
+    if not attempt.is_plain:
+        encoded = attempt.hidden_json(encoded)
+    if len(encoded) > LARGEST_RESULT:
+        told = f"the result has {len(encoded):,} characters; at most {LARGEST_RESULT:,} are kept"
+        raise Failure(told, type="ResultTooLarge", retry=False)
+    return encoded
 
 
 def one_each(results: Any, count: int) -> Sequence[Any]:

@@ -129,6 +129,7 @@ class Endings:
             None,
             verdict.error,
             verdict.retry_at,
+            plan.is_step,
         )
 
 

@@ -31,17 +31,32 @@ class HeartbeatSettings:
     ttl: Micros = 15 * SECOND
     every: Micros = 5 * SECOND
     margin: Micros = 2 * SECOND
+    # How far the machine's clock must have moved against the store's before that is said anew.
+    tells_skew_from: Micros = SECOND // 10
 
 
 class Heartbeat:
-    """The state of one worker's life. `beat` renews it; everybody may read it."""
+    """The state of one worker's life. `beat` renews it; everybody may read it.
 
-    def __init__(self, worker: WorkerId, clock: Clock, settings: HeartbeatSettings, registered_at: Micros) -> None:
+    `skew` tells how far the machine's clock is ahead of the store's, `told` is what the store knows of that; None: nobody measures it.
+    """
+
+    def __init__(
+        self,
+        worker: WorkerId,
+        clock: Clock,
+        settings: HeartbeatSettings,
+        registered_at: Micros,
+        skew: Callable[[], Micros] | None = None,
+        told: Micros | None = None,
+    ) -> None:
         self.worker = worker
         self._clock = clock
         self._settings = settings
         self._trusted_until = registered_at + settings.ttl - settings.margin
         self._lost = False
+        self._skew = skew
+        self._told = told
         self._stops: dict[ExecutionId, Instant | None] = {}
 
     async def beat(self, liveness: Liveness) -> bool:
@@ -50,13 +65,22 @@ class Heartbeat:
             return False
         # Read the clock before the round trip: a slow answer must not lengthen our trust in it.
         asked = self._clock.boottime()
-        stops = await liveness.renew(self.worker, self._clock.now(), self._settings.ttl)
+        skew = self._news_of_skew()
+        stops = await liveness.renew(self.worker, self._clock.now(), self._settings.ttl, skew)
         if stops is None:
             self._lost = True
             return False
+        self._told = self._told if skew is None else skew
         self._trusted_until = asked + self._settings.ttl - self._settings.margin
         self._stops = {stop.id: stop.kill_at for stop in stops}
         return True
+
+    def _news_of_skew(self) -> Micros | None:
+        """How far the clock is off, if that is news."""
+        if self._skew is None:
+            return None
+        skew = self._skew()
+        return None if self._told is not None and abs(skew - self._told) < self._settings.tells_skew_from else skew
 
     @property
     def is_trusted(self) -> bool:

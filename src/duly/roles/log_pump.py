@@ -29,6 +29,7 @@ class LogPump:
 
     def ended(self, attempt: Attempt) -> None:
         """The attempt has ended and may have something left to send."""
+        attempt.close_log()
         self._ended.append(attempt)
 
     def clear(self) -> None:

@@ -14,13 +14,17 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from duly.domain.errors import Unavailable
-from duly.domain.instants import Instant
+from duly.domain.instants import SECOND, Instant, Micros
+from duly.domain.metrics.catalogue import ROLE_DID, ROLE_FAILURES, ROLE_SECONDS, ROLE_STEPS
 from duly.ports.clock import Clock, Entropy
+from duly.ports.telemetry import Telemetry, listener
 
 log = logging.getLogger("duly.roles")
 
 FIRST_BACKOFF = 0.1
 LONGEST_BACKOFF = 5.0
+# Whoever waits for himself knows better than the loop when it is time; after so much more he is not waited for any longer.
+SLACK = 0.1
 
 
 @dataclass(slots=True)
@@ -43,18 +47,22 @@ class Role(Protocol):
 async def run(
     role: Role, clock: Clock, stop: asyncio.Event, entropy: Entropy, wait: Callable[[float], Awaitable[object]] | None = None
 ) -> None:
-    """Step the role until `stop` is set. `wait(seconds)` may return earlier when there is something to do."""
-    backoff = 0.0
+    """Step the role until `stop` is set. `wait(seconds)` returns after so long, or earlier when there is something to do."""
+    backoff, telemetry = 0.0, listener()
     while not stop.is_set():
+        asked = clock.boottime()
         try:
             step = await role.step(clock.now())
             pause, backoff = step.wait, 0.0
+            _tell(telemetry, role.name, step, clock.boottime() - asked)
         except Unavailable as error:
+            telemetry.count(ROLE_FAILURES, (role.name, "unavailable"))
             backoff = min(max(backoff * 2, FIRST_BACKOFF), LONGEST_BACKOFF)
             log.warning("%s waits %.1f s: %s", role.name, backoff, error)
             pause = _jittered(backoff, entropy)
         except Exception:
             # A fault of ours must not take the other roles of this process down; it is logged, and tried again.
+            telemetry.count(ROLE_FAILURES, (role.name, "fault"))
             backoff = min(max(backoff * 2, FIRST_BACKOFF), LONGEST_BACKOFF)
             log.exception("%s failed and starts again in %.1f s", role.name, backoff)
             pause = _jittered(backoff, entropy)
@@ -64,11 +72,20 @@ async def run(
             await asyncio.sleep(0)
 
 
+def _tell(telemetry: Telemetry, role: str, step: Step, took: Micros) -> None:
+    telemetry.count(ROLE_STEPS, (role,))
+    telemetry.observe(ROLE_SECONDS, took / SECOND, (role,))
+    for what, count in step.did.items():
+        if count:
+            telemetry.count(ROLE_DID, (role, what), count)
+
+
 async def _until(stop: asyncio.Event, seconds: float, wait: Callable[[float], Awaitable[object]] | None) -> None:
     """Wait for the stop, for `seconds`, or for what `wait` waits for: whichever comes first."""
     waiters: list[asyncio.Future[object]] = [asyncio.ensure_future(_await(stop.wait()))]
     if wait is not None:
         waiters.append(asyncio.ensure_future(_await(wait(seconds))))
+        seconds += SLACK
     try:
         await asyncio.wait(waiters, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -16,6 +16,7 @@ from duly.ports.endings import Failure
 from duly.ports.handlers import Attempt, Registry
 from duly.ports.secrets import Secrets
 from duly.ports.versions import Versions
+from duly.roles.ancestry import fill_in
 from duly.roles.unveil import NoSecrets, unveil
 
 
@@ -42,10 +43,14 @@ class Plan:
     # Arguments that the handler takes from secrets unless the payload has them.
     secret_defaults: Mapping[str, str]
     secrets: Secrets
+    # Whether something may come after it, in a workflow.
+    is_step: bool = False
 
     async def unveil(self, attempt: Attempt) -> None:
-        """Put the attempt's secrets in their places. Raises Failure."""
+        """Put the attempt's secrets in their places, and the results that it is given by reference. Raises Failure."""
         await unveil(attempt, self.secret_defaults, self.secrets)
+        if self.is_step:
+            await fill_in(attempt)
 
     async def unveil_all(self, attempts: Sequence[Attempt]) -> tuple[Sequence[Attempt], list[tuple[Attempt, Exception]]]:
         """The same for a batch: those that are ready to run, and those that are not, each with the reason."""
@@ -98,6 +103,7 @@ class Plans:
             marked=_is_marked(spec) or bool(handler is not None and handler.secret_defaults),
             secret_defaults={} if handler is None else handler.secret_defaults,
             secrets=self._secrets,
+            is_step=spec.step is not None,
         )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -24,10 +24,10 @@ from duly.domain.ids import ExecutionId
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.lifecycle import Outcome, State
 from duly.ports.clock import Clock, Entropy
-from duly.ports.endings import Failure
+from duly.ports.current import about_attempt
 from duly.ports.handlers import Attempt
 from duly.roles.breath import Breath
-from duly.roles.calls import Running, Stopping, one_each, swallow_cancel
+from duly.roles.calls import Running, Stopping, encoded_result, one_each, swallow_cancel
 from duly.roles.endings import Endings, all_together
 from duly.roles.heartbeat import Heartbeat
 from duly.roles.log_pump import LogPump
@@ -35,14 +35,12 @@ from duly.roles.plans import Plan
 
 log = logging.getLogger("duly.worker")
 
-LARGEST_RESULT = 1 << 20
 # How long runners may keep the loop before others get their turn.
 TURN: Micros = 5_000
 # How long what is given back or lost may take to stop: somebody else waits for it.
 SHORT_GRACE: Micros = 2 * SECOND
 # What is ended for good has this long to be gone before it is left behind.
 LAST_WORDS: Micros = SECOND
-_encode = msgspec.json.encode
 
 
 class Runners:
@@ -63,6 +61,7 @@ class Runners:
         self.done: list[Finished] = []
         self.longest_run = 0  # of short handlers, by one runner
         self.left_behind = 0
+        self.is_closed = False
         self.breath = Breath(slots, wake)
 
     @property
@@ -89,6 +88,13 @@ class Runners:
         """Every execution that is in here."""
         return {*self.running, *(attempt.id for attempt, _ in self.buffer), *(item.id for item in self.done)}
 
+    def report(self) -> list[Finished]:
+        """Take what has ended, unless it waits for a breath."""
+        if self.buffer and self.breath.is_held:
+            return []
+        done, self.done = self.done, []
+        return done
+
     def speaking(self) -> list[Attempt]:
         """The running attempts that have logged something or told how far they are."""
         found: list[Attempt] = []
@@ -103,7 +109,13 @@ class Runners:
         if not self.buffer:
             self.buffered_at = self._clock.boottime()
         self.buffer.extend(attempts)
-        for _ in range(min(len(self.buffer), self.free)):
+        self._start(1)
+        # Where handlers end at once, one runner has emptied the buffer by then, and tasks for all slots would cost more than they do.
+        asyncio.get_running_loop().call_soon(self._start, self._slots)
+
+    def _start(self, most: int) -> None:
+        """Runners for what is buffered, as slots allow."""
+        for _ in range(min(most, len(self.buffer), self._slots - len(self._tasks) - self.left_behind)):
             task = asyncio.create_task(self._run(), name="duly-runner")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -115,29 +127,40 @@ class Runners:
         me = asyncio.current_task()
         assert me is not None
         began = turn_began = self._clock.boottime()
-        buffer, running, heartbeat = self.buffer, self.running, self._heartbeat
+        buffer, running, heartbeat, clock = self.buffer, self.running, self._heartbeat, self._clock.now
+        call = Running(me)
         count = 0
-        while buffer:
+        while buffer and not self.is_closed:
             attempt, plan = buffer.popleft()
             if (heartbeat.stops() or plan.execution_timeout is not None) and not self._may_begin(attempt, plan):
                 continue
             if plan.run_many is not None:
-                attempts = (attempt, *self._mates_of(plan))
-                call = Running(attempts, plan, me, self._limit(attempts, plan))
-                came_back = await self._run_many(call, me)
-                count += len(attempts)
+                call.begin((attempt, *self._mates_of(plan)), plan)
+                count += len(call.attempts)
+                came_back = await self._run_many(call, plan.run_many)
             else:
-                call = Running((attempt,), plan, me, None if plan.timeout is None else self._clock.boottime() + plan.timeout)
-                if plan.execution_timeout is not None:
-                    call.limit = self._limit(call.attempts, plan)
+                # All that a short handler costs stands here and in `_end_returned`: a call or a coroutine more is a tenth of it.
+                call.begin((attempt,), plan)
+                attempt.started_at = clock()
+                if plan.timeout is not None or plan.execution_timeout is not None:
+                    call.limit_it(attempt.started_at, self._clock.boottime())
                 running[attempt.id] = call
                 try:
-                    await self._run_one(attempt, plan, me, call)
+                    if attempt.payload is None and plan.payload is not None:
+                        attempt.payload = msgspec.json.decode(plan.payload)
+                    if attempt.marked or plan.marked:
+                        await plan.unveil(attempt)
+                    self._end_returned(attempt, plan, await plan.run(attempt))
+                except BaseException as error:
+                    self._end_by(error, attempt, plan)
                 finally:
                     came_back = attempt.over
                     if not came_back:
                         del running[attempt.id]
                 count += 1
+            if me.cancelling():
+                # A cancel that came while the handler ended must not reach the next one.
+                await swallow_cancel(me)
             if came_back:
                 # It had been left behind, and others have its work: its slot is free again.
                 self.left_behind -= 1
@@ -146,8 +169,12 @@ class Runners:
                 # Others (cancels, logs, the API beside us) get their turn.
                 await asyncio.sleep(0)
                 turn_began = self._clock.boottime()
+        # Not a turn of the loop later: what is taken in meanwhile needs another runner, and so does what was left when this one came back.
+        self._tasks.discard(me)
+        if buffer and not self.is_closed:
+            self._start(self._slots)
         self.longest_run = max(self.longest_run, count if self._clock.boottime() - began < count * TURN else 0)
-        self.breath.after(len(self.done), is_busy=self.is_busy)
+        self._breathe()
 
     def _may_begin(self, attempt: Attempt, plan: Plan) -> bool:
         """Whether it still has to run; what was cancelled, or is past its time, ends here."""
@@ -160,40 +187,6 @@ class Runners:
             self._end(attempt, self._endings.too_late(attempt, plan))
             return False
         return True
-
-    def _limit(self, attempts: Sequence[Attempt], plan: Plan) -> Micros | None:
-        """When the call is stopped: the attempt's own limit, or what is left for all attempts together, whichever ends first."""
-        limits = [] if plan.timeout is None else [plan.timeout]
-        if plan.execution_timeout is not None:
-            now = self._clock.now()
-            limits += [attempt.due_at + plan.execution_timeout - now for attempt in attempts]
-        return self._clock.boottime() + min(limits) if limits else None
-
-    async def _run_one(self, attempt: Attempt, plan: Plan, me: asyncio.Task[None], call: Running) -> None:
-        attempt.started_at = self._clock.now()
-        if call.limit is not None:
-            attempt.deadline = attempt.started_at + call.limit - self._clock.boottime()
-        try:
-            if attempt.payload is None and plan.payload is not None:
-                attempt.payload = msgspec.json.decode(plan.payload)
-            if attempt.marked or plan.marked:
-                await plan.unveil(attempt)
-            result = await plan.run(attempt)
-            if attempt.stop is not None:
-                self._end_returned(attempt, plan, result)
-            else:
-                self._end_succeeded(attempt, plan, result)
-        except asyncio.CancelledError:
-            if attempt.stop is None and me.cancelling():
-                raise
-            self._end_stopped(attempt, plan)
-        except GeneratorExit:
-            raise
-        except BaseException as error:
-            self._end_raised(attempt, plan, error)
-        if me.cancelling():
-            # A cancel that came while the handler ended must not reach the next one.
-            await swallow_cancel(me)
 
     def _mates_of(self, plan: Plan) -> list[Attempt]:
         """What else of this job version was claimed, taken from the buffer: up to a full batch, and nobody is waited for."""
@@ -208,22 +201,20 @@ class Runners:
         self.buffer.extendleft(reversed(rest))
         return found
 
-    async def _run_many(self, call: Running, me: asyncio.Task[None]) -> bool:
+    async def _run_many(self, call: Running, run_many: Callable[[Sequence[Attempt]], Coroutine[Any, Any, Any]]) -> bool:
         """One call for a batch; each member ends on its own. True when the call had been left behind meanwhile."""
         attempts, plan = call.attempts, call.plan
-        assert plan.run_many is not None
         started = self._clock.now()
+        call.limit_it(started, self._clock.boottime())
         for attempt in attempts:
             self.running[attempt.id] = call
             attempt.started_at = started
-            if call.limit is not None:
-                attempt.deadline = started + call.limit - self._clock.boottime()
             if attempt.payload is None and plan.payload is not None:
                 attempt.payload = msgspec.json.decode(plan.payload)
         self._mates += len(attempts) - 1
         try:
             ready = await self._unveil_members(call)
-            results = one_each(await plan.run_many(ready), len(ready)) if ready else ()
+            results = one_each(await run_many(ready), len(ready)) if ready else ()
             for attempt, result in zip(ready, results, strict=True):
                 if isinstance(result, BaseException):
                     self._end_raised(attempt, plan, result)
@@ -234,7 +225,7 @@ class Runners:
                         # One result that cannot be kept is not its neighbours' fault.
                         self._end_raised(attempt, plan, error)
         except asyncio.CancelledError:
-            if me.cancelling() and any(attempt.stop is None for attempt in attempts):
+            if self.is_closed and any(attempt.stop is None for attempt in attempts):
                 raise
             for attempt in attempts:
                 self._end_stopped(attempt, plan)
@@ -245,8 +236,6 @@ class Runners:
                 self._end_raised(attempt, plan, error)
         finally:
             was_left_behind = self._forget_call(call)
-        if me.cancelling():
-            await swallow_cancel(me)
         return was_left_behind
 
     async def _unveil_members(self, call: Running) -> Sequence[Attempt]:
@@ -273,14 +262,8 @@ class Runners:
         if attempt.stop is not None and attempt.stop is not Outcome.RELEASED:
             # It was asked to stop and came to its end: that is the stop, whatever it returns.
             self._end_stopped(attempt, plan)
-        else:
-            self._end_succeeded(attempt, plan, result)
-
-    def _end_succeeded(self, attempt: Attempt, plan: Plan, result: Any) -> None:
-        encoded = None if result is None else attempt.hidden_json(_encode(result).decode())
-        if encoded is not None and len(encoded) > LARGEST_RESULT:
-            told = f"the result has {len(encoded):,} characters; at most {LARGEST_RESULT:,} are kept"
-            raise Failure(told, type="ResultTooLarge", retry=False)
+            return
+        encoded = None if result is None else encoded_result(attempt, result)
         self._end(
             attempt,
             Finished(
@@ -294,8 +277,18 @@ class Runners:
                 plan.shard,
                 attempt.holds_place,
                 encoded,
+                is_step=plan.is_step,
             ),
         )
+
+    def _end_by(self, error: BaseException, attempt: Attempt, plan: Plan) -> None:
+        """The handler ended with this; what is meant for the runner itself goes on to it. Before the end a cancel is the handler's own."""
+        if isinstance(error, GeneratorExit) or (isinstance(error, asyncio.CancelledError) and attempt.stop is None and self.is_closed):
+            raise error
+        if isinstance(error, asyncio.CancelledError):
+            self._end_stopped(attempt, plan)
+        else:
+            self._end_raised(attempt, plan, error)
 
     def _end_raised(self, attempt: Attempt, plan: Plan, error: BaseException) -> None:
         if attempt.stop is not None:
@@ -318,8 +311,11 @@ class Runners:
                 return
             self._logs.ended(attempt)
         self.done.append(report)
-        if not self._wake.is_set():
-            self.breath.after(len(self.done), is_busy=self.is_busy)
+        if not (self.buffer and self.breath.is_held):
+            self._breathe()
+
+    def _breathe(self) -> None:
+        self.breath.after(len(self.done), is_busy=self.is_busy, is_emptying=bool(self.buffer))
 
     # ------------------------------------------------------------ stopping
 
@@ -405,7 +401,8 @@ class Runners:
             call.task.cancel()
             return
         stopping.note = "it did not stop when it was asked and was left behind"
-        log.warning("a handler of %s does not stop and is left behind", call.plan.version.spec.name)
+        about = about_attempt(call.attempts[0])
+        log.warning("a handler of %s does not stop and is left behind", call.plan.version.spec.name, extra=about)
         for attempt in call.attempts:
             if not attempt.over:
                 self._end_stopped(attempt, call.plan)

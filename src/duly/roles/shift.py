@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from duly.domain.errors import Unavailable
-from duly.domain.instants import SECOND
+from duly.domain.instants import SECOND, Micros
 from duly.domain.restart import should_restart
 from duly.ports.clock import Clock, Entropy
 from duly.ports.handlers import Registry
@@ -22,6 +23,7 @@ from duly.ports.transport import Transport
 from duly.ports.work import WorkerStore
 from duly.roles import loop
 from duly.roles.heartbeat import Beating, Heartbeat, HeartbeatSettings, StartBeating
+from duly.roles.inbox import Inbox, Mail
 from duly.roles.worker import Worker, WorkerSettings
 
 log = logging.getLogger("duly.worker")
@@ -50,6 +52,8 @@ class Shift:
         grace: float,
         may_restart: bool = False,
         secrets: Secrets | None = None,
+        mail: Mail | None = None,
+        skew: Callable[[], Micros] | None = None,
     ) -> None:
         self._store = store
         self._transport = transport
@@ -63,6 +67,9 @@ class Shift:
         self._grace = grace
         self._may_restart = may_restart
         self._secrets = secrets
+        self._mail = mail
+        # How far this machine's clock is ahead of the store's, where that is known.
+        self._skew = skew
         # What workers that were lost have left behind: it runs in this process all the same.
         self._left_behind = 0
         self.wants_restart = False
@@ -86,6 +93,7 @@ class Shift:
                 if (stop.is_set() or self.wants_restart) and worker.heartbeat.is_trusted:
                     await self._drain(worker)
             finally:
+                worker.close()
                 beating.stop()
                 listening.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
@@ -125,8 +133,10 @@ class Shift:
     async def register(self) -> Worker:
         """A new worker in the store, and its object here."""
         asked = self._clock.boottime()
-        number = await self._store.liveness.register(self._settings.name, self._about, self._clock.now(), self._heartbeat.ttl)
-        heartbeat = Heartbeat(number, self._clock, self._heartbeat, asked)
+        skew = None if self._skew is None else self._skew()
+        about = replace(self._about, skew=skew)
+        number = await self._store.liveness.register(self._settings.name, about, self._clock.now(), self._heartbeat.ttl)
+        heartbeat = Heartbeat(number, self._clock, self._heartbeat, asked, self._skew, skew)
         store = self._store
         return Worker(
             self._settings,
@@ -139,13 +149,16 @@ class Shift:
             self._clock,
             self._entropy,
             self._secrets,
+            None if self._mail is None else Inbox(self._mail, self._clock),
+            store.parents,
         )
 
     async def _work(self, worker: Worker, stop: asyncio.Event, ended: asyncio.Event) -> None:
         """Step the worker until the stop or its loss."""
 
         async def watch(seconds: float) -> None:
-            await _first(worker.wake.wait(), self._transport.wait_ready(seconds))
+            hint = self._transport.wait_ready(seconds) if self._mail is None else self._mail.courier.wait_mail(seconds)
+            await _first(worker.wake.wait(), hint)
 
         def is_over() -> bool:
             return self._should_restart(worker, stop)

@@ -36,8 +36,8 @@ class Sweeper:
         """One sweep."""
         buried = await self._losses.bury_workers(now)
 
-        def decide_loss(lost: Lost, version: JobVersion) -> Verdict:
-            return decide.after_loss(lost, version.spec.retry, now)
+        def decide_loss(lost: Lost, version: JobVersion | None) -> Verdict:
+            return decide.after_loss(lost, None if version is None else version.spec.retry, now)
 
         report = await self._losses.lose(decide_loss, now, self._settings.batch)
         unstuck = await self._losses.unstick(now, self._settings.unstick)

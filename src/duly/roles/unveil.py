@@ -26,6 +26,7 @@ from duly.domain.secrets import (
     values_in,
     wanted_by,
 )
+from duly.domain.unreadable import UNREADABLE, Unreadable
 from duly.ports.endings import Failure
 from duly.ports.handlers import Attempt
 from duly.ports.secrets import Secrets
@@ -44,6 +45,8 @@ class NoSecrets:
 async def unveil(attempt: Attempt, defaults: Mapping[str, str], secrets: Secrets) -> None:
     """Resolve what the attempt names, and what its handler takes by default. Raises Failure that names the reference and never a value."""
     payload, target = _with_defaults(attempt.payload, defaults), attempt.version.spec.target
+    if isinstance(payload, Unreadable):
+        raise Failure(f"The payload cannot be read: {payload.why}", type=UNREADABLE, retry=False)
     if isinstance(payload, dict) and SEALED in payload:
         raise Failure(
             "The payload is encrypted, and this worker cannot read it: it needs the key it was written with in DULY_PAYLOAD_KEYS.",

@@ -16,27 +16,29 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from uuid import UUID
+from dataclasses import dataclass, field
 
-from duly.domain.errors import Unavailable
-from duly.domain.execution import Claimed, Finished, LeaseId, WorkerId
+from duly.domain.announcements import Named
+from duly.domain.execution import Claimed, WorkerId
 from duly.domain.fairness import Ask, Work, kept_open, share_out, slots_kept, within_rooms
-from duly.domain.ids import ExecutionId
 from duly.domain.instants import SECOND, Instant, Micros
-from duly.domain.lifecycle import Outcome, State
 from duly.domain.secrets import has_marks
 from duly.domain.serving import Needs, misfits
 from duly.ports.clock import Clock, Entropy
 from duly.ports.handlers import Attempt, Kept, Places, Registry
+from duly.ports.parents import NoParents, Parents
 from duly.ports.secrets import Secrets
 from duly.ports.store import Checkpoints, Outcomes, ReadyQueue
 from duly.ports.versions import Versions
+from duly.roles.ancestry import Ancestors
+from duly.roles.habit import Habit
 from duly.roles.heartbeat import Heartbeat
+from duly.roles.inbox import Inbox
 from duly.roles.keeper import CheckpointKeeper
 from duly.roles.log_pump import LogPump
 from duly.roles.loop import Step
 from duly.roles.plans import Plan, Plans
+from duly.roles.reports import Reports, released
 from duly.roles.runners import Runners
 
 log = logging.getLogger("duly.worker")
@@ -47,8 +49,6 @@ LONG_AGO: Micros = -(1 << 60)
 LOOKS_PER_WORTH = 4
 # Who had work within this time may have some again at any moment, and must not wait behind a large batch of somebody else's.
 NEIGHBOUR_FOR: Micros = 10 * SECOND
-# A version that this release cannot read belongs to a newer worker: back to the queue, for a while.
-UNREADABLE_WAIT: Micros = 10 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class WorkerSettings:
     pool: str = "default"
     labels: dict[str, str] = field(default_factory=dict)
     slots: int = 50
-    largest_batch: int = 1000
+    largest_batch: int = 2000
     # The same while several tenants have work: each waits for the other's batch to end.
     largest_shared_batch: int = 200
     poll: float = 0.5
@@ -86,25 +86,29 @@ class Worker:
         clock: Clock,
         entropy: Entropy,
         secrets: Secrets | None = None,
+        inbox: Inbox | None = None,
+        parents: Parents | None = None,
+        wake: asyncio.Event | None = None,
     ) -> None:
         self.settings = settings
         self.heartbeat = heartbeat
-        self.wake = asyncio.Event()
+        # Set when there is something to look at; whoever steps it may bring an event of his own.
+        self.wake = wake or asyncio.Event()
         self.draining = False
-        self.refused = 0
         self._id: WorkerId = heartbeat.worker
         self._ready = ready
         self._outcomes = outcomes
         self._registry = registry
         self._clock = clock
+        # What others have named to this worker; None where the transport carries no names.
+        self._inbox = inbox
         self._plans = Plans(definitions, registry, secrets)
         self._keeper = CheckpointKeeper(checkpoints, heartbeat, clock)
+        self._ancestors = Ancestors(parents or NoParents(), heartbeat)
         self._logs = LogPump(outcomes, checkpoints, clock)
         self._runners = Runners(settings.slots, heartbeat, clock, entropy, self._logs, self.wake)
-        self._held: dict[LeaseId, int] = {}
+        self._reports = Reports(self._id, outcomes, self._runners)
         self._claim_is_unknown = False
-        # What is on its way to the store: it has left the runners, and the store may still say that we hold it.
-        self._reporting: set[ExecutionId] = set()
         self._compared_at = clock.boottime()
         self._routes: list[int] = []
         # Routes whose handler takes several executions in one call, and how many; and those whose handler needs more than a slot.
@@ -117,6 +121,7 @@ class Worker:
         # When each tenant was last seen with work, and its weight.
         self._seen: dict[int, tuple[Micros, int]] = {}
         self._credit: dict[int, float] = {}
+        self._habit = Habit()
         self._appetite = settings.slots
         self._is_cut = False
 
@@ -125,33 +130,46 @@ class Worker:
         self.wake.clear()
         if not self.heartbeat.is_trusted:
             self._runners.forget()
-            self._held.clear()
+            self._reports.held.clear()
             return Step(self.settings.poll, {"untrusted": 1})
         self._runners.stop_what_is_over()
         self._give_back_what_waits_too_long()
         await self._compare()
         # Taken before the logs are sent: what ends meanwhile is reported in the next step, after its own last lines.
-        done, self._runners.done = self._runners.done, []
+        done, refused = self._runners.report(), self.refused
         try:
             await self._logs.send(self._id, self._runners.speaking())
         except BaseException:
             self._runners.done = done + self._runners.done
             raise
-        finished, claimed = await asyncio.gather(self._finish(done, now), self._claim(now), return_exceptions=True)
+        finished, claimed = await asyncio.gather(self._reports.send(done, now), self._claim(now), return_exceptions=True)
         if isinstance(finished, BaseException):
             raise finished
         if isinstance(claimed, BaseException):
             raise claimed
-        did = {"finished": len(done), "claimed": claimed, "refused": self.refused}
+        did = {"finished": len(done), "claimed": claimed, "refused": self.refused - refused}
         ended, is_busy = len(self._runners.done), self._runners.is_busy
-        if (self._is_cut and claimed) or self._runners.breath.is_enough(ended) or (not is_busy and (claimed or ended)):
+        # What was claimed is being run: whoever ends, or has emptied the buffer, wakes us.
+        may_look = not self._runners.buffer and (self._runners.breath.is_enough(ended) or (not is_busy and (claimed or ended)))
+        if may_look or (self._is_cut and claimed):
             return Step(0.0, did)
         return Step(min(self.settings.poll, 0.25) if self._runners.running else self.settings.poll, did)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs, waits to run, or waits to be reported."""
-        return self._runners.is_idle and not self._reporting
+        return self._runners.is_idle and not self._reports.sending
+
+    @property
+    def refused(self) -> int:
+        """How many ends the store would not have: their leases were lost."""
+        return self._reports.refused
+
+    @property
+    def next_limit(self) -> Micros | None:
+        """The boottime at which a handler has to be stopped, or one that was asked to stop is ended; None while there is none."""
+        limits = (call.next_limit for call in self._runners.running.values())
+        return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def left_behind(self) -> int:
@@ -161,6 +179,10 @@ class Worker:
     def release_all(self) -> None:
         """Give back what has not ended, at no cost in attempts."""
         self._runners.release_all()
+
+    def close(self) -> None:
+        """Nobody steps it any more: no handler begins, and who is cancelled now is cancelled for good."""
+        self._runners.is_closed = True
 
     def on_news(self) -> Callable[[], None]:
         """A callback for the heartbeat's thread: the worker looks at once."""
@@ -208,23 +230,36 @@ class Worker:
             return 0
         if self._claim_is_unknown:
             await self._adopt()
-        asks = await self._look_for_work(room)
-        if not asks:
+        named = [] if self._inbox is None else await self._named(self._inbox, room)
+        asks = [] if named else self._guess(room)
+        is_guess = bool(asks)
+        if not asks and not named:
+            asks = await self._look_for_work(room)
+        if not asks and not named:
             return 0
         # Until what was claimed is in our hands, the lease may exist without our knowing, kept alive by our own heartbeat.
         self._claim_is_unknown = True
-        claimed = await self._ready.claim(self._id, asks, now)
+        if named and self._inbox is not None:
+            claimed = await self._inbox.claim(self._id, named, now)
+        else:
+            claimed = await self._ready.claim(self._id, asks, now)
         if claimed is not None:
             await self._take_in(claimed)
         self._claim_is_unknown = False
-        if claimed is None or len(claimed.ids) < sum(ask.quota for ask in asks):
+        if asks and (claimed is None or len(claimed.ids) < sum(ask.quota for ask in asks)):
             # Somebody was faster, or the queue is shorter than we knew.
             self._work_looked_at = LONG_AGO
-        return 0 if claimed is None else len(claimed.ids)
+        if claimed is not None:
+            return len(claimed.ids)
+        if is_guess:
+            # Somebody rang all the same: now it looks.
+            return await self._claim(now)
+        self._habit.looked(())
+        return 0
 
     async def _adopt(self) -> None:
         """Run what the store says we hold and we do not know. What is being reported meanwhile is known: it must not run twice."""
-        before = self._runners.known() | self._reporting
+        before = self._runners.known().union(item.id for item in self._reports.sending)
         for held in await self._ready.held_by(self._id):
             unknown = [nth for nth, id in enumerate(held.ids) if id not in before and id not in self._runners.known()]
             if unknown:
@@ -241,29 +276,55 @@ class Worker:
         """What to ask for. Both looks are kept for a moment. One that leaves nothing to ask for is taken again at once: somebody rang. And
         when that finds nothing, the next step looks at the routes as well: what is new may stand on a route that is new."""
         now = self._clock.boottime()
-        if now - self._routes_looked_at >= self.settings.look_for_routes_every:
-            await self._look_for_routes()
+        if self._inbox is not None and not self._inbox.may_look():
+            return []
         # While others are about, nothing is asked for before everybody was looked at.
         is_old = len(self._seen) > 1 or now - self._work_looked_at >= min(self._work_is_worth, self.settings.look_for_work_every)
-        if is_old:
-            await self._look(now)
-        asks = self._shared_out(room)
+        looks = [self._look(now)] if is_old else []
+        if now - self._routes_looked_at >= self.settings.look_for_routes_every:
+            known = self._routes
+            # Side by side: most often no route is new, and what is ready need not wait for the answer.
+            await asyncio.gather(self._look_for_routes(), *looks)
+            looks = [] if self._routes == known else [self._look(now)]
+        for look in looks:
+            await look
+        asks = self._shared_out(room, self._work)
         if not asks and not is_old:
             await self._look(now)
-            asks = self._shared_out(room)
+            asks = self._shared_out(room, self._work)
+        if self._inbox is not None:
+            self._inbox.looked(found=bool(self._work))
         if not asks:
             self._routes_looked_at = self._work_looked_at = LONG_AGO
         return [self._in_batches(ask) for ask in asks] if self._batches else asks
 
-    async def _look(self, now: Micros) -> None:
-        self._work = await self._ready.work(self._routes, COUNTED_TO) if self._routes else []
-        self._work_looked_at = now
-        self._work_is_worth = LOOKS_PER_WORTH * (self._clock.boottime() - now)
-        self._seen |= {item.tenant: (now, item.weight) for item in self._work}
+    def _guess(self, room: int) -> list[Ask]:
+        """What to ask for without a look. Who is told what is ready need not guess, nor may handlers that have places of their own."""
+        routes = [] if self._inbox is not None else [route for route in self._routes if route not in self._places]
+        return [self._in_batches(ask) for ask in self._habit.guess(room, routes, self._seen)]
+
+    async def _named(self, inbox: Inbox, room: int) -> list[Named]:
+        """What others have named and we serve, shared out as if the store had shown it."""
+        now = self._clock.boottime()
+        if now - self._routes_looked_at >= self.settings.look_for_routes_every:
+            await self._look_for_routes()
+        work = inbox.work(self._routes, {tenant: weight for tenant, (_, weight) in self._seen.items()})
+        self._see(work, now)
+        return inbox.pick([self._in_batches(ask) for ask in self._shared_out(room, work)]) if work else []
+
+    def _see(self, work: Sequence[Work], now: Micros) -> None:
+        self._seen |= {item.tenant: (now, item.weight) for item in work}
         self._seen = {tenant: (at, weight) for tenant, (at, weight) in self._seen.items() if now - at < NEIGHBOUR_FOR}
 
-    def _shared_out(self, room: int) -> list[Ask]:
-        work = self._with_a_place() if self._places else self._work
+    async def _look(self, now: Micros) -> None:
+        self._work = await self._ready.work(self._routes, COUNTED_TO) if self._routes else []
+        self._habit.looked(self._work)
+        self._work_looked_at = now
+        self._work_is_worth = LOOKS_PER_WORTH * (self._clock.boottime() - now)
+        self._see(self._work, now)
+
+    def _shared_out(self, room: int, work: Sequence[Work]) -> list[Ask]:
+        work = self._with_a_place(work) if self._places else work
         most = self._most_of_each(room) if len(self._seen) > 1 else None
         budget = self._at_once if self._is_cut else room
         return share_out(budget, work, self._credit, counted_to=COUNTED_TO, most=most)
@@ -275,10 +336,10 @@ class Worker:
         running = Counter(call.plan.version.tenant for call in self._runners.running.values())
         return kept_open(room, slots, slots_kept(slots), running, weights)
 
-    def _with_a_place(self) -> list[Work]:
+    def _with_a_place(self, work: Sequence[Work]) -> list[Work]:
         """The work that could begin: no more for handlers with places of their own than there are places."""
         room_of = {route: id(places) for route, places in self._places.items()}
-        return within_rooms(self._work, room_of, {id(places): places.free for places in self._places.values()})
+        return within_rooms(work, room_of, {id(places): places.free for places in self._places.values()})
 
     def _in_batches(self, ask: Ask) -> Ask:
         """A slot of a batch handler is filled by a whole batch."""
@@ -315,17 +376,20 @@ class Worker:
         for id, attempt, failures, number, due_at, holds_place, payload, scheduled_at in rows:
             plan = plans.get(number)
             if plan is None:
-                self._runners.done.append(_released(id, lease, self._clock.now()))
+                self._runners.done.append(released(id, lease, self._clock.now(), holds_place=holds_place))
             else:
                 made = Attempt(id, attempt, failures, lease, due_at, plan.version, payload, clock, name, holds_place, keeper)
                 if scheduled_at != due_at:
                     made.nominal_at = scheduled_at
                 if marked and has_marks(payload):
                     made.marked = True
+                if plan.is_step:
+                    self._ancestors.attach(made)
                 readable.append((made, plan))
         if max(claimed.attempts) > 1:
             await self._remember([(attempt, plan) for attempt, plan in readable if attempt.attempt > 1])
-        self._held[lease] = self._held.get(lease, 0) + len(claimed.ids)
+        held = self._reports.held
+        held[lease] = held.get(lease, 0) + len(claimed.ids)
         self._runners.take_in(readable)
 
     async def _remember(self, again: Sequence[tuple[Attempt, Plan]]) -> None:
@@ -336,62 +400,3 @@ class Worker:
                 attempt.extras.kept = Kept(last.number, last.checkpoint)
             if plan.may_die:
                 attempt.extras.losses = await self._outcomes.losses(attempt.id)
-
-    # ------------------------------------------------------------ reporting
-
-    async def _finish(self, done: list[Finished], now: Instant) -> None:
-        if not done:
-            return
-        self._reporting = {item.id for item in done}
-        try:
-            await self._send(done, now)
-        except Unavailable:
-            raise
-        except Exception:
-            log.exception("a finish of %d attempts failed; they are reported one by one", len(done))
-            await self._send_singly(done, now)
-        finally:
-            self._reporting = set()
-
-    async def _send(self, done: list[Finished], now: Instant) -> None:
-        """Report. Whatever happens, nothing is forgotten: an unknown finish is sent again, and counts once."""
-        left = dict(self._held)
-        for item in done:
-            left[item.lease] = left.get(item.lease, 0) - 1
-        closing = [lease for lease in {item.lease for item in done} if left[lease] <= 0]
-        try:
-            refused = await self._outcomes.finish(self._id, done, closing, now)
-        except BaseException as error:
-            if isinstance(error, Unavailable | asyncio.CancelledError):
-                self._runners.done = done + self._runners.done
-            raise
-        for item in done:
-            self._held[item.lease] = self._held.get(item.lease, 0) - 1
-        for lease in closing:
-            self._held.pop(lease, None)
-        if refused:
-            self.refused += len(refused)
-            log.warning("the store refused %d finished attempts: their leases were lost", len(refused))
-
-    async def _send_singly(self, done: Sequence[Finished], now: Instant) -> None:
-        """One attempt that cannot be stored must not take its neighbours down: it is dead, and says why."""
-        for nth, item in enumerate(done):
-            try:
-                try:
-                    await self._send([item], now)
-                except Unavailable:
-                    raise
-                except Exception as error:
-                    await self._send([_poisoned(item, error)], now)
-            except BaseException:
-                self._runners.done = list(done[nth + 1 :]) + self._runners.done
-                raise
-
-
-def _released(id: ExecutionId, lease: LeaseId, now: Instant) -> Finished:
-    return Finished(id, lease, Outcome.RELEASED, State.SCHEDULED, now, now, UUID(int=0), 0, False, retry_at=now + UNREADABLE_WAIT)
-
-
-def _poisoned(item: Finished, error: Exception) -> Finished:
-    told = f'{{"type":"NotStored","message":"its outcome could not be stored ({type(error).__name__})"}}'
-    return replace(item, outcome=Outcome.FAILED, state=State.DEAD, result=None, error=told, retry_at=None)

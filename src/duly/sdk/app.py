@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
-from duly.domain.access import Actor
 from duly.domain.calendars import Calendar, OnExcluded
 from duly.domain.catchup import CatchUp, CatchUpPolicy
 from duly.domain.durations import parse_duration
@@ -24,17 +22,19 @@ from duly.domain.limits import Limits
 from duly.domain.overlap import Overlap, OverlapPolicy
 from duly.domain.retry import RetryPolicy
 from duly.domain.schedule import DstGap, DstOverlap
-from duly.ports.clock import Clock, Entropy
-from duly.ports.handlers import ExecutorKind, PythonCall
-from duly.ports.store import JobFilter
+from duly.ports.handlers import PythonCall
+from duly.ports.traces import carrying
+from duly.sdk.after import dependencies_of
+from duly.sdk.alerts import Alert, DeclaresAlerts, declared_alert, publish_alerts
 from duly.sdk.blocking import BlockingApp
 from duly.sdk.calendars import HolidayLike, WindowLike, declared_calendar
+from duly.sdk.connection import Connection, Link, connected, connection_of
 from duly.sdk.limits import Concurrency, Rate, unique_of
 from duly.sdk.retry import Retry
-from duly.sdk.task import Task
-from duly.usecases.calendars import Calendars
-from duly.usecases.executions import Executions, Wanted
-from duly.usecases.jobs import Jobs
+from duly.sdk.task import Task, kind_of
+from duly.sdk.tracing import current_traceparent
+from duly.sdk.workflow import Workflow
+from duly.usecases.wanted import Wanted
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,30 +42,6 @@ E = TypeVar("E", OverlapPolicy, CatchUpPolicy, Priority, DstGap, DstOverlap, OnE
 
 # Why a job is paused that its application no longer declares. A pause for exactly this reason is ours to end.
 ARCHIVED = "archived: no longer declared in the code"
-
-
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """What an application needs of an open store."""
-
-    jobs: Jobs
-    executions: Executions
-    actor: Actor
-    clock: Clock
-    entropy: Entropy
-    close: Callable[[], Awaitable[None]]
-    # Lets go of what the connection holds when its event loop has ended, so that nothing can be awaited on it.
-    abandon: Callable[[], None]
-    calendars: Calendars
-
-
-@dataclass(slots=True)
-class _Link:
-    """What one event loop has of the store: the connection, perhaps still being made, and the jobs that were published on it."""
-
-    connecting: asyncio.Future[Connection]
-    published: dict[str, Job] = field(default_factory=dict)
-    publishing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class JobOptions(TypedDict, total=False):
@@ -95,6 +71,7 @@ class JobOptions(TypedDict, total=False):
     rate: Rate
     unique: bool | str | Sequence[str]
     unique_for: str | float | timedelta
+    after: Any
     retry: int | Retry
     timeout: str | float | timedelta
     execution_timeout: str | float | timedelta
@@ -106,9 +83,10 @@ class JobOptions(TypedDict, total=False):
     requires: Mapping[str, str]
     executor: str
     description: str
+    alert: Alert
 
 
-class App:
+class App(DeclaresAlerts):
     """Jobs declared in code. `connect` is supplied where the parts are put together (`duly.App`).
 
     The name says whose jobs are whose on a store: publishing archives what an application of the same name no longer declares.
@@ -123,9 +101,11 @@ class App:
         # Whether payloads are encrypted before they are stored.
         self.is_sealed = False
         self.tasks: dict[str, Task[Any, Any]] = {}
+        self.workflows: dict[str, Workflow] = {}
         self.calendars: dict[str, Calendar] = {}
-        self._links: dict[asyncio.AbstractEventLoop, _Link] = {}
+        self._links: dict[asyncio.AbstractEventLoop, Link] = {}
         self._blocking = BlockingApp(self)
+        self._lent: Callable[[], Coroutine[Any, Any, Connection]] | None = None
 
     async def connect(self) -> Connection:
         """Open the store."""
@@ -150,6 +130,13 @@ class App:
 
     def _declare(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[Any, Any]:
         name = options.get("name") or function.__name__
+        task = self.task_of(function, name, options)
+        self._take_name(name)
+        self.tasks[name] = task
+        return task
+
+    def task_of(self, function: Callable[..., Any], name: str, options: dict[str, Any]) -> Task[Any, Any]:
+        """A function with its options, checked, and declared by nobody yet."""
         if unknown := sorted(options.keys() - JobOptions.__annotations__.keys()):
             what = f"job {name!r}: there is no option {unknown[0]!r}."
             raise Invalid("DULY-E118", what, field=unknown[0], hint=_did_you_mean(unknown[0]))
@@ -157,13 +144,25 @@ class App:
             spec = _spec(self.name, function, name, options)
             check_spec(spec)
             schedule_of(spec.timing, new_id(0, lambda bits: 0))
-            task: Task[Any, Any] = Task(self, function, spec, _kind(function, options.get("executor"), spec.batch))
+            task: Task[Any, Any] = Task(self, function, spec, kind_of(function, options.get("executor"), spec.batch))
         except Invalid as error:
             raise Invalid(error.code, f"job {name!r}: {error.message}", field=error.field, hint=error.hint) from None
-        if name in self.tasks:
-            raise Invalid("DULY-E118", f"job {name!r} is declared twice.", field="name", hint="Give one of them another name.")
-        self.tasks[name] = task
         return task
+
+    def workflow(self, name: str, **options: Any) -> Workflow:
+        """Declare a workflow, with the options of a job: steps are declared on what this answers."""
+        self._take_name(name)
+        made = self.workflows[name] = Workflow(self, self.task_of(lambda: None, name, options).spec)
+        return made
+
+    def _take_name(self, name: str) -> None:
+        if name in self.tasks or name in self.workflows:
+            raise Invalid("DULY-E118", f"job {name!r} is declared twice.", field="name", hint="Give one of them another name.")
+
+    @property
+    def declared(self) -> dict[str, Task[Any, Any] | Workflow]:
+        """Every job, those made of steps too."""
+        return {**self.tasks, **self.workflows}
 
     def calendar(
         self,
@@ -184,20 +183,31 @@ class App:
 
     def calls(self) -> Mapping[str, PythonCall]:
         """Every handler by its name, for workers and their child processes."""
-        return {name: task.call() for name, task in self.tasks.items()}
+        steps = {task.name: task for workflow in self.workflows.values() for task in workflow.tasks}
+        return {name: task.call() for name, task in (self.tasks | steps).items()}
 
     # ------------------------------------------------------------ reaching the store
 
     async def connection(self) -> Connection:
         """The open store of this event loop. Callers that come at once share one; after a failure the next call tries again."""
-        return await _connected(self._link())
+        return await connected(self._link())
 
     def use(self, connection: Connection) -> None:
         """Reach the store through a connection that this event loop has already."""
         loop = asyncio.get_running_loop()
         connected: asyncio.Future[Connection] = loop.create_future()
         connected.set_result(connection)
-        self._links[loop] = _Link(connected)
+        self._links[loop] = Link(connected)
+
+    @contextlib.contextmanager
+    def borrowed(self, connect: Callable[[], Coroutine[Any, Any, Connection]], blocking: BlockingApp) -> Iterator[None]:
+        """While it lasts, every event loop reaches the store by this `connect`, and whoever has none through `blocking`."""
+        before = self._links, self._lent, self._blocking
+        self._links, self._lent, self._blocking = {}, connect, blocking
+        try:
+            yield
+        finally:
+            self._links, self._lent, self._blocking = before
 
     async def close(self) -> None:
         """Let the store of this event loop go."""
@@ -211,17 +221,17 @@ class App:
             return
         await connection.close()
 
-    def _link(self) -> _Link:
+    def _link(self) -> Link:
         loop = asyncio.get_running_loop()
         link = self._links.get(loop)
         if link is None:
             self._abandon_ended_loops()
-            link = self._links[loop] = _Link(asyncio.ensure_future(self.connect()))
+            link = self._links[loop] = Link(asyncio.ensure_future((self._lent or self.connect)()))
             link.connecting.add_done_callback(lambda _: self._forget_failure(loop, link))
         return link
 
-    def _forget_failure(self, loop: asyncio.AbstractEventLoop, link: _Link) -> None:
-        if _connection_of(link) is None and self._links.get(loop) is link:
+    def _forget_failure(self, loop: asyncio.AbstractEventLoop, link: Link) -> None:
+        if connection_of(link) is None and self._links.get(loop) is link:
             del self._links[loop]
 
     def _abandon_ended_loops(self) -> None:
@@ -229,7 +239,7 @@ class App:
         for loop in list(self._links):
             if loop.is_closed():
                 link = self._links.pop(loop, None)
-                connection = None if link is None else _connection_of(link)
+                connection = None if link is None else connection_of(link)
                 if connection is not None:
                     connection.abandon()
 
@@ -241,21 +251,24 @@ class App:
         from many processes at once.
         """
         link = self._link()
-        connection = await _connected(link)
-        used = {named.name for task in self.tasks.values() for named in task.spec.timing.calendars}
+        connection = await connected(link)
+        used = {named.name for task in self.declared.values() for named in task.spec.timing.calendars}
         for name, calendar in self.calendars.items():
             if name not in used:
                 await connection.calendars.put(connection.actor, calendar)
-        published = {name: await self._publish(connection, task) for name, task in self.tasks.items()}
+        published = {name: await self._publish(connection, task) for name, task in self.declared.items()}
         link.published.update(published)
-        for job in await _unarchived_jobs(connection):
-            if job.version.spec.source == _source(self.name) and job.version.spec.name not in self.tasks:
+        specs = [task.spec for task in self.declared.values()]
+        await publish_alerts(connection.alerts, connection.actor, _source(self.name), specs)
+        for job in await connection.jobs.of_source(connection.actor, _source(self.name)):
+            # One that fires, or whose pause ends by itself.
+            if job.state is JobState.ACTIVE and job.version.spec.name not in self.declared:
                 # A job that has just fired its last fire, or was cancelled, needs no archiving any more.
                 with contextlib.suppress(Conflict):
                     await connection.jobs.pause(connection.actor, job.id, ARCHIVED)
         return published
 
-    async def _publish(self, connection: Connection, task: Task[Any, Any]) -> Job:
+    async def _publish(self, connection: Connection, task: Task[Any, Any] | Workflow) -> Job:
         jobs, actor = connection.jobs, connection.actor
         now = connection.clock.now()
         await self._publish_calendars(connection, task)
@@ -273,52 +286,37 @@ class App:
             existing = await jobs.resume(actor, existing.id)
         return existing
 
-    async def _publish_calendars(self, connection: Connection, task: Task[Any, Any]) -> None:
+    async def _publish_calendars(self, connection: Connection, task: Task[Any, Any] | Workflow) -> None:
         """Bring those that the job names and this application declares."""
         for named in task.spec.timing.calendars:
             if named.name in self.calendars:
                 await connection.calendars.put(connection.actor, self.calendars[named.name])
 
     async def enqueue_payloads(
-        self, task: Task[Any, Any], payloads: Sequence[str], *, run_at: Instant | None = None, delay: Micros | None = None
+        self, task: Task[Any, Any] | Workflow, payloads: Sequence[str], *, run_at: Instant | None = None, delay: Micros | None = None
     ) -> list[str]:
         """Enqueue executions of a declared job; the job is published first if nobody did."""
+        connection = await self.connection()
+        wanted = [Wanted(payload=payload, run_at=run_at, delay=delay) for payload in payloads]
+        job = await self.known(task)
+        with carrying(current_traceparent()):
+            made = await connection.executions.enqueue_for(job, wanted, actor=connection.actor)
+        return [execution_text(execution.id) for execution in made]
+
+    async def known(self, task: Task[Any, Any] | Workflow) -> Job:
+        """The job of a declared task; published first if nobody did on this event loop."""
         link = self._link()
-        connection = await _connected(link)
+        connection = await connected(link)
         if task.name not in link.published:
             async with link.publishing:
                 if task.name not in link.published:
                     link.published[task.name] = await self._publish(connection, task)
-        wanted = [Wanted(payload=payload, run_at=run_at, delay=delay) for payload in payloads]
-        made = await connection.executions.enqueue_for(link.published[task.name], wanted, actor=connection.actor)
-        return [execution_text(execution.id) for execution in made]
+        return link.published[task.name]
 
     @property
     def sync(self) -> BlockingApp:
         """The same for callers without an event loop: `app.sync.nightly_report.enqueue(region="us")`."""
         return self._blocking
-
-
-async def _connected(link: _Link) -> Connection:
-    # One caller's cancellation is not the others'.
-    return await asyncio.shield(link.connecting)
-
-
-def _connection_of(link: _Link) -> Connection | None:
-    """The connection, once it has been made; None while it is not, or when that failed."""
-    done = link.connecting.done() and not link.connecting.cancelled() and link.connecting.exception() is None
-    return link.connecting.result() if done else None
-
-
-async def _unarchived_jobs(connection: Connection) -> list[Job]:
-    """Jobs that fire, and those whose pause ends by itself."""
-    found: list[Job] = []
-    for state in (JobState.ACTIVE, JobState.PAUSED):
-        wanted = JobFilter(connection.actor.tenant, state=state, limit=200)
-        while page := await connection.jobs.find(wanted):
-            found += [job for job in page if job.state is JobState.ACTIVE]
-            wanted = replace(wanted, before=page[-1].id)
-    return found
 
 
 def _did_you_mean(option: str) -> str:
@@ -352,8 +350,10 @@ def _spec(app: str, function: Callable[..., Any], name: str, options: dict[str, 
         ),
         catch_up=CatchUp(policy=_one_of(CatchUpPolicy, options.get("catch_up", "latest"), "catch_up")),
         limits=_limits(function, options),
+        after=dependencies_of(options.get("after")),
         description=None if description is None else description[:1024],
         source=_source(app),
+        alert=declared_alert(options.get("alert")),
     )
 
 
@@ -428,19 +428,3 @@ def _one_of(kind: type[E], value: str, field: str) -> E:
     except ValueError:
         choices = ", ".join(repr(member.value) for member in kind)
         raise Invalid("DULY-E118", f"{value!r} is not one of {choices}.", field=field) from None
-
-
-def _kind(function: Callable[..., Any], executor: str | None, batch: int) -> ExecutorKind:
-    is_async = inspect.iscoroutinefunction(function)
-    if executor is None:
-        return ExecutorKind.LOOP if is_async else ExecutorKind.THREAD
-    if executor == "process":
-        if batch > 1:
-            raise Invalid("DULY-E118", 'a batch handler cannot have executor="process".', field="batch", hint="Leave one of them out.")
-        return ExecutorKind.PROCESS
-    if executor == "thread" and not is_async:
-        return ExecutorKind.THREAD
-    if executor == "loop" and is_async:
-        return ExecutorKind.LOOP
-    hint = 'Use "process", or leave it out.'
-    raise Invalid("DULY-E118", f"executor={executor!r} does not go with this function.", field="executor", hint=hint)

@@ -47,6 +47,11 @@ class Arguments:
                 function, f"its arguments cannot be read from JSON: {error}", "Use standard types, dataclasses or msgspec.Struct."
             ) from error
 
+    @property
+    def fields(self) -> list[str]:
+        """The names of what it takes, in order, but for the context."""
+        return list(self._fields)
+
     def of_call(self, call: Any) -> str:
         """The payload of one call of many: its keyword arguments."""
         return self.to_payload((), dict(call))
@@ -66,8 +71,7 @@ class Arguments:
 
     def bind(self, payload: Any, context: Context) -> dict[str, Any]:
         """Keyword arguments for the call."""
-        checked = self.check(payload)
-        bound = {name: getattr(checked, name) for name in self._fields}
+        bound = msgspec.structs.asdict(self.check(payload))
         if self.takes_context is not None:
             bound[self.takes_context] = context
         return bound

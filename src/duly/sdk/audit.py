@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from urllib.parse import urlencode
 
 from duly.domain.instants import from_datetime, to_rfc3339
 from duly.sdk.calls import Call, Request
+from duly.sdk.encoding import with_query
 from duly.wire.audit import AuditView, ChainView
 from duly.wire.shapes import Page
 
@@ -26,7 +26,7 @@ def list_audit(
     cursor: str | None = None,
 ) -> Call[Page[AuditView]]:
     """Records of the audit trail, newest first unless the oldest are wanted first."""
-    path = _path(
+    path = with_query(
         "/v1/audit",
         actor=actor,
         action=action,
@@ -45,9 +45,4 @@ def list_audit(
 
 def verify_audit(*, expect: str | None = None, cursor: str | None = None) -> Call[ChainView]:
     """Check some of the chain; `next_cursor` of the answer says where to go on. `expect` is a link that was kept elsewhere."""
-    return Call(Request("GET", _path("/v1/audit/verify", expect=expect, cursor=cursor)), ChainView, True)
-
-
-def _path(path: str, **values: str | int | None) -> str:
-    given = {name: value for name, value in values.items() if value is not None}
-    return f"{path}?{urlencode(given)}" if given else path
+    return Call(Request("GET", with_query("/v1/audit/verify", expect=expect, cursor=cursor)), ChainView, True)

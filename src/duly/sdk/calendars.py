@@ -10,7 +10,8 @@ import msgspec
 
 from duly.domain.calendars import Calendar, Weekday, check_calendar
 from duly.domain.errors import Invalid
-from duly.wire.calendars import CalendarShape, calendar_of
+from duly.wire.calendars import CalendarShape
+from duly.wire.specs import calendar_of
 
 # A day, or a day with its name; as a date or as text such as "2026-12-25".
 HolidayLike = date | str | tuple[date | str, str]

@@ -19,7 +19,9 @@ from urllib.parse import quote, urlsplit
 from duly.domain.errors import Invalid
 from duly.sdk.calls import Call, Request
 from duly.sdk.streams import Event, Events
+from duly.sdk.tracing import current_traceparent
 from duly.wire.problems import problem, unreachable
+from duly.wire.sockets import keep_alive
 
 T = TypeVar("T")
 
@@ -81,8 +83,9 @@ class Client:
 
     def stream(self, request: Request) -> Iterator[Event]:
         """The events of a stream until it ends, on a connection of its own. Raises DulyError as `send` does."""
-        connection = self._open(STREAM_TIMEOUT)
+        connection: http.client.HTTPConnection | None = None
         try:
+            connection = self._open(STREAM_TIMEOUT)
             response = self._on(connection, request)
             if response.status != 200:
                 raise problem(response.status, _lower(response.headers), response.read(LARGEST_ANSWER))
@@ -92,7 +95,8 @@ class Client:
         except (OSError, http.client.HTTPException) as error:
             raise unreachable(self.url, _reason(error)) from error
         finally:
-            connection.close()
+            if connection is not None:
+                connection.close()
 
     def close(self) -> None:
         """Let the connection go; the next call opens another."""
@@ -108,9 +112,9 @@ class Client:
 
     def _request(self, request: Request, is_repeatable: bool) -> http.client.HTTPResponse:
         was_kept = self._connection is not None
-        if self._connection is None:
-            self._connection = self._open(self._timeout)
         try:
+            if self._connection is None:
+                self._connection = self._open(self._timeout)
             return self._on(self._connection, request)
         except (OSError, http.client.HTTPException) as error:
             self.close()
@@ -121,11 +125,19 @@ class Client:
 
     def _open(self, seconds: float) -> http.client.HTTPConnection:
         if self._is_secure:
-            return http.client.HTTPSConnection(self._host, self._port, timeout=seconds, context=ssl.create_default_context())
-        return http.client.HTTPConnection(self._host, self._port, timeout=seconds)
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                self._host, self._port, timeout=seconds, context=ssl.create_default_context()
+            )
+        else:
+            connection = http.client.HTTPConnection(self._host, self._port, timeout=seconds)
+        connection.connect()
+        keep_alive(connection.sock)
+        return connection
 
     def _on(self, connection: http.client.HTTPConnection, request: Request) -> http.client.HTTPResponse:
-        connection.request(request.method, self._prefix + request.path, request.body, {**self._headers, **request.headers})
+        within = current_traceparent()
+        headers = {**self._headers, **request.headers} | ({} if within is None else {"traceparent": within})
+        connection.request(request.method, self._prefix + request.path, request.body, headers)
         return connection.getresponse()
 
 

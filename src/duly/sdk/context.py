@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Generator, Sequence
-from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,7 +12,9 @@ import msgspec
 from duly.domain.errors import LeaseLost, TooLarge
 from duly.domain.ids import execution_text, job_text
 from duly.domain.instants import to_datetime
+from duly.ports.current import speaker
 from duly.ports.handlers import Attempt, storable
+from duly.sdk.parents import ParentResults
 from duly.sdk.transactions import Transaction, complete_with, encode_result
 
 LARGEST_CHECKPOINT = 256 * 1024
@@ -58,14 +59,24 @@ class Context:
     A batch handler gets the context of the first execution; `items` has that of each.
     """
 
-    __slots__ = ("_attempt", "_ended", "_members", "_result", "log")
+    __slots__ = ("_attempt", "_ended", "_members", "_parents", "_result")
 
     def __init__(self, attempt: Attempt, members: Sequence[Attempt] = ()) -> None:
         self._attempt = attempt
         self._members = members
+        self._parents: ParentResults | None = None
         self._result: str | None = None
         self._ended = False
-        self.log = Log(attempt)
+
+    @property
+    def log(self) -> Log:
+        """The attempt's own log."""
+        return Log(self._attempt)
+
+    @property
+    def speaks_for(self) -> Attempt:
+        """The attempt whose log gets what the handler logs and prints by other means; of a batch, the first one's."""
+        return self._attempt
 
     @property
     def items(self) -> list[Context]:
@@ -111,6 +122,11 @@ class Context:
     def idempotency_key(self) -> str:
         """The same for every attempt of this execution: hand it to whatever must happen once."""
         return self._attempt.idempotency_key
+
+    @property
+    def traceparent(self) -> str | None:
+        """The trace context of this attempt, for whatever it calls (W3C `traceparent`); None when it is not traced."""
+        return self._attempt.traceparent
 
     @property
     def scheduled_at(self) -> datetime:
@@ -186,6 +202,16 @@ class Context:
         kept = self._attempt.kept
         return None if kept is None or kept.data is None else msgspec.json.decode(kept.data)
 
+    @property
+    def parents(self) -> ParentResults:
+        """What the steps before this one came to, by their names; empty for what is no step of a workflow.
+
+        `results = await ctx.parents` in an async handler; `ctx.parents["load"]` in a plain one. Whole, however long a result is.
+        """
+        if self._parents is None:
+            self._parents = ParentResults(self._attempt)
+        return self._parents
+
     # ------------------------------------------------------------ effects that commit with the end of the attempt
 
     def transaction(self) -> Transaction:
@@ -233,13 +259,10 @@ class _Saved:
         yield
 
 
-_current: ContextVar[Context | None] = ContextVar("duly_current", default=None)
-
-
 def current() -> Context:
     """The context of the handler that runs here. Raises RuntimeError outside of one."""
-    context = _current.get()
-    if context is None:
+    context = speaker.get()
+    if not isinstance(context, Context):
         raise RuntimeError("duly.current() works inside a handler only")
     return context
 
@@ -247,5 +270,5 @@ def current() -> Context:
 def enter(attempt: Attempt, members: Sequence[Attempt] = ()) -> Context:
     """Make the context of an attempt, or of a batch, the current one."""
     context = Context(attempt, members)
-    _current.set(context)
+    speaker.set(context)
     return context

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -23,3 +24,9 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, Secret):
         return value.to_json()
     raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def with_query(path: str, **values: str | int | None) -> str:
+    """A path with what is asked for; None is not asked for."""
+    asked = {name: value for name, value in values.items() if value is not None}
+    return f"{path}?{urlencode(asked)}" if asked else path

@@ -99,3 +99,20 @@ def _bind(arguments: Arguments, attempt: Attempt, context: Context) -> dict[str,
         return arguments.bind(attempt.payload, context)
     except Invalid as error:
         raise Failure(str(error), type="InvalidPayload", retry=False) from error
+
+
+def kind_of(function: Callable[..., Any], executor: str | None, batch: int) -> ExecutorKind:
+    """Where a function runs: as it says, or on the event loop if it can. Raises Invalid when that does not go together."""
+    is_async = inspect.iscoroutinefunction(function)
+    if executor is None:
+        return ExecutorKind.LOOP if is_async else ExecutorKind.THREAD
+    if executor == "process":
+        if batch > 1:
+            raise Invalid("DULY-E118", 'a batch handler cannot have executor="process".', field="batch", hint="Leave one of them out.")
+        return ExecutorKind.PROCESS
+    if executor == "thread" and not is_async:
+        return ExecutorKind.THREAD
+    if executor == "loop" and is_async:
+        return ExecutorKind.LOOP
+    hint = 'Use "process", or leave it out.'
+    raise Invalid("DULY-E118", f"executor={executor!r} does not go with this function.", field="executor", hint=hint)

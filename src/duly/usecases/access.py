@@ -9,9 +9,11 @@ from typing import Protocol
 from duly.domain.access import BY_SERVER, DEFAULT_TENANT, DEFAULT_TENANT_NUMBER, Actor, Role
 from duly.domain.audit import Deed
 from duly.domain.errors import Invalid, NotFound
+from duly.domain.homes import Standing, on_its_way
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.keys import KeyRow, Minted, check_name, check_pools, shown_prefix
 from duly.ports.clock import Clock, Entropy
+from duly.ports.dispatch import Idempotency
 from duly.ports.keys import Keys
 from duly.usecases.deeds import key_created
 from duly.usecases.uses import Uses
@@ -31,7 +33,10 @@ class Access:
         self.uses: Uses[str] = Uses()
 
     async def recognise(self, secret: str) -> Actor | None:
-        """The actor behind a key; None when it is unknown, expired or revoked."""
+        """The actor behind a key; None when it is unknown, expired or revoked, or when its tenant has left this store.
+
+        Raises TooMany (DULY-E405) when its tenant has not arrived here yet.
+        """
         now = self._clock.boottime()
         known = self._known.get(secret)
         if known is not None and 0 <= now - known[0] < TRUSTED_FOR:
@@ -43,6 +48,10 @@ class Access:
         row = await self._store.key(key_id(secret))
         if row is None or not hmac.compare_digest(row.hash, _hash(secret)) or not row.is_alive(self._clock.now()):
             return None
+        if row.standing is Standing.GONE:
+            return None
+        if row.standing is Standing.ARRIVING:
+            raise on_its_way()
         actor = _actor(row)
         if len(self._known) > 10_000:
             self._known.clear()
@@ -60,7 +69,13 @@ class Keyring:
         self._entropy = entropy
 
     async def create(
-        self, actor: Actor, role: Role, name: str, lasts: Micros | None = None, pools: tuple[str, ...] | None = None
+        self,
+        actor: Actor,
+        role: Role,
+        name: str,
+        lasts: Micros | None = None,
+        pools: tuple[str, ...] | None = None,
+        idempotency: Idempotency | None = None,
     ) -> tuple[KeyRow, str]:
         """A new key and its secret, which is kept nowhere. The name is for people and need not be unique.
 
@@ -83,7 +98,7 @@ class Keyring:
             pools=pools,
             lasts=lasts,
         )
-        await self._store.add_key(row, deed=key_created(actor, row))
+        await self._store.add_key(row, deed=key_created(actor, row), idempotency=idempotency)
         return row, secret
 
     async def all(self, actor: Actor) -> list[KeyRow]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any, assert_never
 from uuid import UUID
 
@@ -16,15 +17,16 @@ from duly.domain.audit import Deed, on_batch
 from duly.domain.bulk import BulkAction, Candidate, Match, can, fits
 from duly.domain.errors import Conflict, Invalid, NotFound, TooLarge, TooMany
 from duly.domain.execution import NewExecution
-from duly.domain.ids import ExecutionId, JobId, batch_text, execution_text, new_id, new_ids
-from duly.domain.instants import SECOND, Instant, Micros
+from duly.domain.ids import ExecutionId, JobId, batch_text, execution_text, new_id, new_ids, parse_execution_id
+from duly.domain.instants import SECOND, Instant
 from duly.domain.job import Job
 from duly.domain.lifecycle import JobState, State, Trigger, is_final
 from duly.domain.spacing import spaced
 from duly.ports.clock import Clock, Entropy
 from duly.ports.letters import Batch, Letters, Settling
-from duly.ports.store import Cancels
+from duly.ports.store import Idempotency
 from duly.ports.transport import Transport
+from duly.usecases.aborts import cancel_waiting, is_aborted, stop_if_aborted
 from duly.usecases.executions import Executions, Wanted
 from duly.usecases.jobs import Jobs
 
@@ -32,7 +34,6 @@ PAGE = 1000
 MOST_PER_CALL = 10_000
 SAMPLE = 5
 
-_WAITING = frozenset({State.SCHEDULED, State.BLOCKED, State.PENDING})
 _FAILED = frozenset({State.DEAD, State.CANCELLED, State.SKIPPED})
 
 
@@ -92,21 +93,22 @@ class _Work:
 class Bulk:
     """The use cases on many executions at once."""
 
-    def __init__(
-        self, letters: Letters, jobs: Jobs, executions: Executions, cancels: Cancels, clock: Clock, entropy: Entropy, transport: Transport
-    ) -> None:
+    def __init__(self, letters: Letters, jobs: Jobs, executions: Executions, clock: Clock, entropy: Entropy, transport: Transport) -> None:
         self._letters = letters
         self._jobs = jobs
         self._executions = executions
-        self._cancels = cancels
         self._clock = clock
         self._entropy = entropy
         self._transport = transport
 
-    async def start(self, actor: Actor, ask: BulkAsk) -> BulkReport:
+    async def start(self, actor: Actor, ask: BulkAsk, idempotency: Idempotency | None = None) -> BulkReport:
         """Do it to all that match, at most `MOST_PER_CALL` of them; the rest by `go_on`. A dry run only counts."""
+        earlier = await self._jobs.made_with(actor, idempotency)
+        if earlier is not None:
+            return await self._again(actor, ask, earlier[0], idempotency)
         _refuse_contradictions(ask)
         self._executions.check_payload(ask.payload)
+        await self._executions.check_size(actor, ask.payload)
         now = self._clock.now()
         # What comes into being from now on is not meant, however long the batch takes.
         before = now + 1 if ask.match.created_before is None else min(ask.match.created_before, now + 1)
@@ -122,36 +124,65 @@ class Bulk:
         about |= {"payload": ask.payload} if ask.payload is not None else {}
         batch = new_id(now, self._entropy)
         told = {"kind": ask.action.value, "total": len(found), **{name: value for name, value in about.items() if name != "payload"}}
-        await self._letters.add_batch(
+        meanwhile = await self._letters.add_batch(
             Batch(batch, actor.tenant, ask.action.value, now, actor.key_id, len(found), about, match.job_id),
             deed=on_batch(actor, now, "batch.create", batch, match.job_id, after=told),
+            idempotency=idempotency,
         )
-        most = min(MOST_PER_CALL, ask.limit or MOST_PER_CALL, ask.canary or MOST_PER_CALL)
+        if meanwhile is not None:
+            return await self._again(actor, ask, meanwhile, idempotency)
         work = _Work(actor, batch, ask.action, ask.payload, ask.rate, now)
         try:
-            done, tried = await self._do(work, able[:most])
+            done, tried = await self._do(work, able[: _most_of(ask)])
         except TooMany:
             # Refused as a whole, so there is no batch to go on with.
-            await self._letters.drop_batch(batch, deed=on_batch(actor, now, "batch.drop", batch, match.job_id))
+            await self._letters.drop_batch(batch, deed=on_batch(actor, now, "batch.drop", batch, match.job_id), idempotency=idempotency)
             raise
         skipped = len(found) - len(able) + tried - done
-        return BulkReport(ask.action, batch, len(found), done, skipped, len(able) - tried, sample)
+        return await self._kept(BulkReport(ask.action, batch, len(found), done, skipped, len(able) - tried, sample), idempotency)
 
-    async def go_on(self, actor: Actor, id: UUID, *, anyway: bool, limit: int | None) -> BulkReport:
+    async def _again(self, actor: Actor, ask: BulkAsk, id: UUID, idempotency: Idempotency | None) -> BulkReport:
+        """The answer to a request that was made before; if it never got to one, its work is done to the end first.
+
+        Should the first one still be at it, no harm is done: each execution is cancelled, settled or replayed once.
+        """
+        batch = await self._batch(actor, id)
+        answered = _answered(batch, idempotency)
+        if answered is not None or is_aborted(batch):
+            return answered or BulkReport(ask.action, id, batch.total, 0, 0, batch.total, [])
+        found = await self._all(actor, ask.action, _match_from_json(batch.about["match"]), id)
+        able = [candidate for candidate in found if can(ask.action, candidate)]
+        before = max(0, batch.total - len(found))
+        work = _Work(actor, id, ask.action, ask.payload, ask.rate, self._clock.now())
+        done, tried = await self._do(work, able[: max(0, _most_of(ask) - before)])
+        skipped = len(found) - len(able) + tried - done
+        sample = [candidate.id for candidate in (able or found)[:SAMPLE]]
+        return await self._kept(BulkReport(ask.action, id, batch.total, before + done, skipped, len(able) - tried, sample), idempotency)
+
+    async def _kept(self, report: BulkReport, idempotency: Idempotency | None) -> BulkReport:
+        """The answer, kept for whoever asks the same again."""
+        if idempotency is not None and report.batch is not None:
+            told = {"matched": report.matched, "done": report.done, "skipped": report.skipped, "remaining": report.remaining}
+            answer = told | {"sample": [execution_text(id) for id in report.sample]}
+            await self._letters.keep_answer(report.batch, _name_of(idempotency), answer)
+        return report
+
+    async def go_on(self, actor: Actor, id: UUID, *, anyway: bool, limit: int | None, idempotency: Idempotency | None = None) -> BulkReport:
         """Do the rest of a batch. After canaries only if all of them succeeded, or `anyway`."""
         batch = await self._batch(actor, id)
+        answered = _answered(batch, idempotency)
+        if answered is not None:
+            return answered
         if batch.kind not in set(BulkAction):
             raise NotFound("DULY-E233", f"{batch_text(id)} is no bulk action but a {batch.kind}.", field="batchId")
-        if batch.about.get("abortedAt") is not None:
-            raise Conflict("DULY-E236", f"{batch_text(id)} was aborted.", field="batchId", hint="Start a new one.")
+        if is_aborted(batch):
+            raise _aborted(id)
         if "canary" in batch.about:
             if not anyway:
                 _refuse_bad_canaries(id, await self._letters.batch_counts(id))
             # They have done their service: what fails later is not theirs.
-            batch = replace(batch, about={key: value for key, value in batch.about.items() if key != "canary"})
-            await self._letters.change_batch(
-                id, batch.total, batch.about, deed=on_batch(actor, self._clock.now(), "batch.continue", id, batch.job_id)
-            )
+            if not await self._letters.end_canaries(id, deed=on_batch(actor, self._clock.now(), "batch.continue", id, batch.job_id)):
+                raise _aborted(id)
         action = BulkAction(batch.kind)
         found = await self._all(actor, action, _match_from_json(batch.about["match"]), id)
         able = [candidate for candidate in found if can(action, candidate)]
@@ -163,21 +194,16 @@ class Bulk:
         start = now if last is None or rate is None else max(now, last + int(SECOND / rate))
         done, tried = await self._do(_Work(actor, id, action, batch.about.get("payload"), rate, start), todo)
         skipped = len(found) - len(able) + tried - done
-        return BulkReport(action, id, len(found), done, skipped, len(able) - tried, [candidate.id for candidate in todo[:SAMPLE]])
+        sample = [candidate.id for candidate in todo[:SAMPLE]]
+        return await self._kept(BulkReport(action, id, len(found), done, skipped, len(able) - tried, sample), idempotency)
 
     async def abort(self, actor: Actor, id: UUID) -> BatchReport:
         """Cancel what the batch has made and what has not started; nothing more comes of it. What runs goes on."""
         batch = await self._batch(actor, id)
         now = self._clock.now()
-        if batch.about.get("abortedAt") is None:
-            deed = on_batch(actor, now, "batch.abort", id, batch.job_id)
-            await self._letters.change_batch(id, batch.total, batch.about | {"abortedAt": now}, deed=deed)
-        before: ExecutionId | None = None
-        while True:
-            page, before = await self._letters.candidates(actor.tenant, Match(batch=id), _WAITING, before, PAGE)
-            await self._cancel(actor, id, [candidate for candidate in page if candidate.state in _WAITING], now)
-            if before is None:
-                return await self.show(actor, id)
+        await self._letters.abort_batch(id, now, deed=on_batch(actor, now, "batch.abort", id, batch.job_id))
+        await cancel_waiting(self._letters, self._executions, actor, id, now)
+        return await self.show(actor, id)
 
     async def show(self, actor: Actor, id: UUID) -> BatchReport:
         """The batch, and where what it has made stands."""
@@ -202,7 +228,7 @@ class Bulk:
     # ------------------------------------------------------------ doing it
 
     async def _do(self, work: _Work, todo: Sequence[Candidate]) -> tuple[int, int]:
-        """How many were done, and how many tried. Past a quota of the tenant the rest is left for the next call."""
+        """How many were done, and how many tried. Past a quota of the tenant the rest is left for the next call; after an abort, undone."""
         done = tried = 0
         for first in range(0, len(todo), PAGE):
             page = todo[first : first + PAGE]
@@ -213,6 +239,8 @@ class Bulk:
                     raise
                 break
             tried += len(page)
+            if await stop_if_aborted(self._letters, self._executions, work.actor, work.batch, self._clock.now()):
+                break
         return done, tried
 
     async def _do_page(self, work: _Work, page: Sequence[Candidate]) -> int:
@@ -220,7 +248,7 @@ class Bulk:
         ids = [candidate.id for candidate in page]
         match work.action:
             case BulkAction.CANCEL:
-                return await self._cancel(work.actor, work.batch, page, now)
+                return await self._executions.cancel_each(work.actor, work.batch, page, now)
             case BulkAction.DISCARD:
                 return await self._letters.settle(ids, Settling.DISCARDED, by, now, deed=work.deed(now, "execution.discard"))
             case BulkAction.REPLAY:
@@ -240,19 +268,6 @@ class Bulk:
                 return len(hastened) + replayed
             case _:
                 assert_never(work.action)
-
-    async def _cancel(self, actor: Actor, batch: UUID, page: Sequence[Candidate], now: Instant) -> int:
-        """Ask each to stop, with the grace that its own version of the job gives it."""
-        by_grace: dict[Micros | None, list[ExecutionId]] = {}
-        for candidate in page:
-            by_grace.setdefault(await self._jobs.stop_grace(candidate.job_version), []).append(candidate.id)
-        stands: list[State] = []
-        for grace, ids in by_grace.items():
-            deed = on_batch(actor, now, "execution.cancel", batch)
-            stands += (await self._cancels.cancel(actor.tenant, ids, actor.key_id, now, grace, deed=deed)).values()
-        if State.RUNNING in stands:
-            await self._transport.announce_cancel()
-        return sum(state in (State.CANCELLED, State.RUNNING) for state in stands)
 
     async def _replay(self, work: _Work, page: Sequence[Candidate], now: Instant) -> int:
         pairs: list[tuple[ExecutionId, NewExecution]] = []
@@ -288,6 +303,28 @@ def _refuse_contradictions(ask: BulkAsk) -> None:
         for name, value in (("ratePerSec", ask.rate), ("canary", ask.canary), ("payload", ask.payload)):
             if value is not None:
                 raise Invalid("DULY-E106", f"does not go with {ask.action.value}.", field=name, hint="It goes with replay.")
+
+
+def _most_of(ask: BulkAsk) -> int:
+    return min(MOST_PER_CALL, ask.limit or MOST_PER_CALL, ask.canary or MOST_PER_CALL)
+
+
+def _name_of(idempotency: Idempotency) -> str:
+    """By which an answer is found again: the key together with what was asked."""
+    return sha256(idempotency.key.encode() + b"\0" + idempotency.body_hash).hexdigest()[:32]
+
+
+def _answered(batch: Batch, idempotency: Idempotency | None) -> BulkReport | None:
+    """What was answered to this very request before."""
+    answer = None if idempotency is None else batch.about.get("answers", {}).get(_name_of(idempotency))
+    if answer is None:
+        return None
+    sample = [parse_execution_id(text) for text in answer["sample"]]
+    return BulkReport(BulkAction(batch.kind), batch.id, answer["matched"], answer["done"], answer["skipped"], answer["remaining"], sample)
+
+
+def _aborted(id: UUID) -> Conflict:
+    return Conflict("DULY-E236", f"{batch_text(id)} was aborted.", field="batchId", hint="Start a new one.")
 
 
 def _refuse_bad_canaries(id: UUID, counts: dict[State, int]) -> None:

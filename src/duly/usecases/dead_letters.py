@@ -12,7 +12,7 @@ from duly.domain.causes import Cause, cause_of
 from duly.domain.errors import Conflict
 from duly.domain.execution import Execution, NewExecution
 from duly.domain.ids import ExecutionId, JobId, execution_text
-from duly.domain.instants import Instant
+from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.lifecycle import State
 from duly.ports.clock import Clock
 from duly.ports.letters import Letter, Letters, Settling
@@ -21,8 +21,9 @@ from duly.ports.transport import Transport
 from duly.usecases.executions import Executions
 
 PAGE = 1000
-# Beyond that many the groups are counted no further, and the answer says so.
+# Past so many letters, settled ones and those of others included, or after so long, one call looks no further, and says so.
 MOST_LETTERS = 100_000
+PATIENCE: Micros = SECOND
 
 
 @dataclass(slots=True)
@@ -59,11 +60,8 @@ class DeadLetters:
     async def groups(self, actor: Actor, job_id: JobId | None, cause: str | None) -> Groups:
         """Open dead letters by their causes."""
         found: dict[str, Group] = {}
-        read = 0
-        async for letter in self._walk(actor, job_id, None):
-            read += 1
-            if read > MOST_LETTERS:
-                break
+        walk = _Walk(self._letters, actor.tenant, job_id, None, self._clock)
+        async for letter in walk:
             theirs = cause_of_letter(letter)
             if cause is not None and theirs.key != cause:
                 continue
@@ -75,26 +73,21 @@ class DeadLetters:
             group.count += 1
             group.first, group.last = min(group.first, letter.died_at), max(group.last, letter.died_at)
         groups = sorted(found.values(), key=lambda group: (-group.count, -group.last, group.cause.key))
-        return Groups(groups, sum(group.count for group in groups), read <= MOST_LETTERS)
+        return Groups(groups, sum(group.count for group in groups), walk.reached is None)
 
-    async def find(self, actor: Actor, job_id: JobId | None, cause: str | None, before: ExecutionId | None, limit: int) -> list[Letter]:
-        """Single open dead letters, newest first."""
+    async def find(
+        self, actor: Actor, job_id: JobId | None, cause: str | None, before: ExecutionId | None, limit: int
+    ) -> tuple[list[Letter], ExecutionId | None]:
+        """At most `limit` single open dead letters, newest first, and where to go on; None: these are the last."""
         found: list[Letter] = []
-        async for letter in self._walk(actor, job_id, before):
-            if cause is None or cause_of_letter(letter).key == cause:
-                found.append(letter)
+        walk = _Walk(self._letters, actor.tenant, job_id, before, self._clock)
+        async for letter in walk:
+            if cause is not None and cause_of_letter(letter).key != cause:
+                continue
             if len(found) == limit:
-                break
-        return found
-
-    async def _walk(self, actor: Actor, job_id: JobId | None, before: ExecutionId | None) -> AsyncIterator[Letter]:
-        while True:
-            page = await self._letters.open_letters(actor.tenant, job_id, before, PAGE)
-            for letter in page:
-                yield letter
-            if len(page) < PAGE:
-                return
-            before = page[-1].id
+                return found, found[-1].id
+            found.append(letter)
+        return found, walk.reached
 
     async def replay(self, actor: Actor, id: ExecutionId, payload: str | None, idempotency: Idempotency | None = None) -> NewExecution:
         """Run a final execution again, as a new one; a dead letter is settled by it.
@@ -145,6 +138,26 @@ class DeadLetters:
                 hint="Only a retry that waits, or a dead letter, can be retried; `replay` runs any final execution again.",
             )
         return after
+
+
+class _Walk:
+    """Along the open letters, newest first, for as long as one call may take. `reached` says where it stopped; None: at the end."""
+
+    def __init__(self, letters: Letters, tenant: int, job_id: JobId | None, before: ExecutionId | None, clock: Clock) -> None:
+        self._letters = letters
+        self._tenant = tenant
+        self._job_id = job_id
+        self._clock = clock
+        self.reached = before
+
+    async def __aiter__(self) -> AsyncIterator[Letter]:
+        until = self._clock.boottime() + PATIENCE
+        for _ in range(MOST_LETTERS // PAGE):
+            page, self.reached = await self._letters.open_letters(self._tenant, self._job_id, self.reached, PAGE)
+            for letter in page:
+                yield letter
+            if self.reached is None or self._clock.boottime() > until:
+                return
 
 
 def cause_of_letter(letter: Letter) -> Cause:

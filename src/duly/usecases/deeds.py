@@ -72,6 +72,8 @@ def job_changed(actor: Actor, at: Instant, before: Job, spec: JobSpec) -> Deed:
     was, now = diff(_definition(before, old, at), _definition(before, spec, at))
     if old.target != spec.target:
         was["target"], now["target"] = _target(old.target), _target(spec.target)
+    if old.steps != spec.steps:
+        was["steps"], now["steps"] = ([step.name for step in steps] for steps in (old.steps, spec.steps))
     if old.payload != spec.payload:
         was["payload"], now["payload"] = _hidden(old.payload), _hidden(spec.payload)
     if old.timing.calendars != spec.timing.calendars and "calendars" not in now:
@@ -128,7 +130,7 @@ def _wire(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _definition(job: Job, spec: JobSpec, now: Instant) -> Mapping[str, Any]:
     """The definition in the words of the API, but for what may hold a secret."""
-    plain = replace(spec, payload=None, target=Target(pool="-", handler="-"))
+    plain = replace(spec, payload=None, target=Target(pool="-", handler="-"), steps=())
     shown = JobView(**job_fields(replace(job, version=replace(job.version, spec=plain)), "", now))
     fields: dict[str, Any] = msgspec.to_builtins(shown)
     return {name: value for name, value in fields.items() if name not in _NOT_DEFINED}

@@ -30,7 +30,7 @@ RUNNING = 200
 REMEMBERED = 300
 MOST_JOBS = 500
 # A look serves everybody who comes within that time.
-FRESH_FOR: Micros = SECOND // 2
+FRESH_FOR: Micros = SECOND // 4
 # What a transaction wrote with an older time and committed late is still told.
 SLACK: Micros = 5 * SECOND
 # Who was away for longer is told to read everything again.
@@ -38,7 +38,7 @@ LONGEST_AWAY: Micros = 10 * MINUTE
 # So many changes are told one by one after a look.
 MOST_TOLD = 100
 # So many streams one key may have open on a node.
-MOST_FOLLOWERS = 50
+MOST_STREAMS = 50
 
 
 @dataclass(slots=True)
@@ -69,23 +69,27 @@ class Changes:
         self._search = search
         self._clock = clock
         self._watches: dict[int, _Watch] = {}
-        self._followers: Counter[str] = Counter()
-
-    def demand_room(self, actor: Actor) -> None:
-        """Raises TooMany when the key follows too often already."""
-        if self._followers[actor.key_id] >= MOST_FOLLOWERS:
-            raise TooMany("DULY-E413", f"The key has {MOST_FOLLOWERS} open streams.", hint="Share one between tabs.", retry_after=5.0)
+        self._streams: Counter[str] = Counter()
 
     @contextmanager
-    def following(self, actor: Actor, since: Instant | None) -> Iterator[Follower]:
-        """Follow the tenant's changes, from now on or from an earlier moment."""
-        self._followers[actor.key_id] += 1
+    def seat(self, actor: Actor) -> Iterator[None]:
+        """A place for one open stream of a key, of events or of a log. Raises TooMany when it has as many as it may have.
+
+        Taken before the stream begins: of many that come at once no more are let in.
+        """
+        if self._streams[actor.key_id] >= MOST_STREAMS:
+            raise TooMany("DULY-E413", f"The key has {MOST_STREAMS} open streams.", hint="Share one between tabs.", retry_after=5.0)
+        self._streams[actor.key_id] += 1
         try:
-            yield Follower(self, actor.tenant, since)
+            yield
         finally:
-            self._followers[actor.key_id] -= 1
-            if not self._followers[actor.key_id]:
-                del self._followers[actor.key_id]
+            self._streams[actor.key_id] -= 1
+            if not self._streams[actor.key_id]:
+                del self._streams[actor.key_id]
+
+    def follow(self, actor: Actor, since: Instant | None) -> Follower:
+        """Follow the tenant's changes, from now on or from an earlier moment."""
+        return Follower(self, actor.tenant, since)
 
     async def look(self, tenant: int) -> Look:
         """The tenant's changes as they are now, or were a moment ago."""

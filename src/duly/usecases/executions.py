@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
 from duly.domain.access import Actor
-from duly.domain.audit import Deed, on_execution
-from duly.domain.errors import Conflict, NotFound, TooMany
+from duly.domain.audit import Deed, on_batch, on_execution
+from duly.domain.bulk import Candidate
+from duly.domain.errors import Conflict, DulyError, NotFound, TooMany
 from duly.domain.execution import Attempt, Execution, LogLine, NewExecution
 from duly.domain.ids import ExecutionId, JobId, execution_text, new_ids
 from duly.domain.instants import Instant, Micros
-from duly.domain.job import HEAD_STARTS, Job, Priority
+from duly.domain.job import HEAD_STARTS, Job
 from duly.domain.lifecycle import JobState, State, Trigger, is_final
 from duly.domain.limits import gates_of, unique_key
 from duly.domain.secrets import check_json
@@ -21,28 +21,16 @@ from duly.domain.shards import shard_of
 from duly.domain.tenants import NO_QUOTAS, Quotas, check_payload, tenant_gates
 from duly.ports.clock import Clock, Entropy
 from duly.ports.store import Cancels, ExecutionFilter, Idempotency, Insights, Intake
+from duly.ports.traces import carried
 from duly.ports.transport import Transport
 from duly.usecases.coalesce import Coalescer
 from duly.usecases.deeds import enqueued
 from duly.usecases.jobs import Jobs
 from duly.usecases.quotas import Directory
+from duly.usecases.wanted import Wanted as Wanted
 
 # A call with so many executions shares its commit with calls of its kind only.
 MANY = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """One execution that somebody asks for. Payload is JSON text; None means the job's own. `scheduled_at` is the nominal time
-    of one that was due before, `batch` what asked for many at once."""
-
-    payload: str | None = None
-    run_at: Instant | None = None
-    delay: Micros | None = None
-    priority: Priority | None = None
-    trigger: Trigger = Trigger.ENQUEUE
-    scheduled_at: Instant | None = None
-    batch: UUID | None = None
 
 
 class _Submission(NamedTuple):
@@ -92,7 +80,13 @@ class Executions:
     ) -> list[NewExecution]:
         """Enqueue all or none; concurrent calls share a commit. Acknowledged means committed."""
         job = await self._jobs.show(actor, job_id)
-        return await self.enqueue_for(job, wanted, idempotency, actor=actor)
+        try:
+            return await self.enqueue_for(job, wanted, idempotency, actor=actor)
+        except DulyError:
+            earlier = await self._made_with(actor, idempotency)
+            if earlier is None:
+                raise
+            return earlier
 
     async def enqueue_for(
         self, job: Job, wanted: Sequence[Wanted], idempotency: Idempotency | None = None, *, actor: Actor | None = None
@@ -101,6 +95,11 @@ class Executions:
         _refuse_cancelled(job)
         new = await self.headers(job, wanted)
         return await self.submit(new, idempotency, deed=None if actor is None else enqueued(actor, self._clock.now(), new))
+
+    async def _made_with(self, actor: Actor, idempotency: Idempotency | None) -> list[NewExecution] | None:
+        """What the first request with this key has made, for a repeat that would be refused by now; None when there was none."""
+        ids = await self._jobs.made_with(actor, idempotency)
+        return None if ids is None else [_as_asked(await self.show(actor, id)) for id in ids]
 
     async def headers(self, job: Job, wanted: Sequence[Wanted]) -> list[NewExecution]:
         """The headers of what is wanted, within what the job's tenant may use, not written yet."""
@@ -163,10 +162,16 @@ class Executions:
 
     async def replay(self, actor: Actor, id: ExecutionId, payload: str | None, idempotency: Idempotency | None = None) -> NewExecution:
         """Run a final execution again, as a new one of the job's present version, with its own payload or another."""
-        job, wanted = await self._replayed(actor, id, payload)
-        new = await self.headers(job, [wanted])
-        deed = on_execution(actor, self._clock.now(), "execution.replay", id, job.id, executions=[item.id for item in new])
-        return (await self.submit(new, idempotency, deed=deed))[0]
+        try:
+            job, wanted = await self._replayed(actor, id, payload)
+            new = await self.headers(job, [wanted])
+            deed = on_execution(actor, self._clock.now(), "execution.replay", id, job.id, executions=[item.id for item in new])
+            return (await self.submit(new, idempotency, deed=deed))[0]
+        except DulyError:
+            earlier = await self._made_with(actor, idempotency)
+            if earlier is None:
+                raise
+            return earlier[0]
 
     async def replay_of(self, actor: Actor, id: ExecutionId, payload: str | None) -> NewExecution:
         """The same execution, not written yet: for those who write more in the same transaction."""
@@ -179,6 +184,10 @@ class Executions:
         for item in new:
             self.check_payload(item.payload)
 
+    async def check_size(self, actor: Actor, payload: str | None) -> None:
+        """Refuse one that is larger than the tenant may send (DULY-E404)."""
+        check_payload(await self._quotas.of(actor.tenant), payload)
+
     def check_payload(self, payload: str | None) -> None:
         """Refuse one whose secrets are malformed (DULY-E141), would be stored in clear (DULY-E142) or cannot be read (DULY-E143)."""
         if payload is not None:
@@ -186,6 +195,9 @@ class Executions:
 
     async def _replayed(self, actor: Actor, id: ExecutionId, payload: str | None) -> tuple[Job, Wanted]:
         past = await self.show(actor, id)
+        if past.run is not None:
+            hint = f"Do its run again: duly workflow retry {execution_text(past.run)}."
+            raise Conflict("DULY-E293", f"{execution_text(id)} is a step of a run.", field="executionId", hint=hint)
         if not is_final(past.state):
             raise Conflict(
                 "DULY-E212",
@@ -221,6 +233,19 @@ class Executions:
             raise Conflict("DULY-E211", f"{execution_text(id)} was faster: it is {after.state.name}.", field="executionId")
         return after
 
+    async def cancel_each(self, actor: Actor, batch: UUID, found: Sequence[Candidate], now: Instant) -> int:
+        """Ask each to stop, for a batch, with the grace that its own version of the job gives it; answers how many were reached."""
+        by_grace: dict[Micros | None, list[ExecutionId]] = {}
+        for candidate in found:
+            by_grace.setdefault(await self._jobs.stop_grace(candidate.job_version), []).append(candidate.id)
+        stands: list[State] = []
+        for grace, ids in by_grace.items():
+            deed = on_batch(actor, now, "execution.cancel", batch)
+            stands += (await self._cancels.cancel(actor.tenant, ids, actor.key_id, now, grace, deed=deed)).values()
+        if State.RUNNING in stands:
+            await self._transport.announce_cancel()
+        return sum(state in (State.CANCELLED, State.RUNNING) for state in stands)
+
     async def show(self, actor: Actor, id: ExecutionId) -> Execution:
         """The execution, or NotFound: a foreign tenant's is not there."""
         found = await self._insights.execution(actor.tenant, id)
@@ -245,11 +270,11 @@ class Executions:
 
 def headers(job: Job, wanted: Sequence[Wanted], now: Instant, entropy: Entropy, quotas: Quotas = NO_QUOTAS) -> list[NewExecution]:
     """The headers of what is wanted, with ids in order. `quotas` are those of the job's tenant."""
-    shard = shard_of(job.id)
-    return [_header(id, job, shard, want, now, quotas) for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True)]
+    shard, trace = shard_of(job.id), carried()
+    return [_header(id, job, shard, want, now, quotas, trace) for id, want in zip(new_ids(len(wanted), now, entropy), wanted, strict=True)]
 
 
-def _header(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant, quotas: Quotas) -> NewExecution:
+def _header(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant, quotas: Quotas, trace: str | None) -> NewExecution:
     """The header of an execution that somebody wants, of the job's present version, with the gates it passes and the key it needs."""
     version, spec = job.version, job.version.spec
     check_payload(quotas, want.payload)
@@ -274,6 +299,15 @@ def _header(id: ExecutionId, job: Job, shard: int, want: Wanted, now: Instant, q
         unique=None if unique is None else (unique_key(unique, job.id, payload), None if unique.window is None else now + unique.window),
         batch=want.batch,
         within_quota=quotas.bounds_intake,
+        trace=trace,
+    )
+
+
+def _as_asked(execution: Execution) -> NewExecution:
+    """An execution that is there, for whoever asks for it once more: who it is. Nothing is written from it."""
+    due_at, job_id = execution.due_at, execution.job_id
+    return NewExecution(
+        execution.id, job_id, execution.job_version, execution.tenant, 0, shard_of(job_id), execution.trigger, due_at, rank=due_at
     )
 
 

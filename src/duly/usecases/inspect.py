@@ -9,7 +9,7 @@ from duly.domain.access import DEFAULT_TENANT_NUMBER, Actor
 from duly.domain.instants import HOUR, Instant
 from duly.domain.lifecycle import JobState, State
 from duly.ports.clock import Clock
-from duly.ports.search import Lately, Search
+from duly.ports.search import Ended, Lately, Search
 from duly.ports.store import Insights, WorkerRow
 
 # So many of the newest executions tell what the last hour was like.
@@ -99,3 +99,7 @@ class Fleet:
             pools,
             await self._search.lately(actor.tenant, now - HOUR, LOOKED_AT),
         )
+
+    async def ended(self, actor: Actor, since: Instant) -> tuple[Instant, list[Ended]]:
+        """How the tenant's newest executions ended, of as many as are looked at, and since when these are all of them."""
+        return await self._search.ended(actor.tenant, since, LOOKED_AT)

@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from uuid import UUID
 
 from duly.domain.access import Actor
 from duly.domain.audit import on_job
 from duly.domain.calendars import Calendar
 from duly.domain.errors import Conflict, DulyError, Invalid, NotFound
 from duly.domain.ids import JobId, job_text, new_ids
-from duly.domain.instants import Instant, Micros, to_rfc3339
-from duly.domain.job import NAME, Job, JobSpec, check_spec, schedule_of
+from duly.domain.instants import SECOND, Instant, Micros, to_rfc3339
+from duly.domain.job import NAME, Job, JobSpec, JobVersion, check_spec, schedule_of
 from duly.domain.lifecycle import JobState
 from duly.domain.pauses import first_fire, past_pause
 from duly.domain.schedule import CalendarSchedule, Schedule, is_fire, next_fire, previous_fire
@@ -27,12 +28,18 @@ from duly.ports.store import Definitions, Idempotency, JobFilter, NewJob, Resche
 from duly.ports.transport import Transport
 from duly.usecases.coalesce import Coalescer
 from duly.usecases.deeds import job_changed, job_created
+from duly.usecases.dependencies import refuse_circles
 from duly.usecases.overdue import Overdue, fires_once
 from duly.usecases.quotas import Directory
-from duly.wire.jobs import JobShape, spec_of
+from duly.wire.jobs import JobShape
+from duly.wire.specs import spec_of
 
 # How often a change is tried again when somebody else was faster.
 TRIES = 5
+# One page of a list looks no further than that; its cursor goes on from there.
+MOST_STEPS = 20
+LOOKED_AT = 2_000
+PATIENCE: Micros = SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +77,24 @@ class Jobs:
         now = self._clock.now()
         ids = new_ids(len(shapes), now, self._entropy)
         specs: list[JobSpec] = []
-        for nth, (shape, id) in enumerate(zip(shapes, ids, strict=True)):
-            with _naming_the(nth, len(shapes)):
-                specs.append(spec_of(shape, now, fallback_name=_fallback_name(shape, id)))
-        return await self.create_specs(actor, list(zip(ids, specs, strict=True)), now, idempotency)
+        try:
+            for nth, (shape, id) in enumerate(zip(shapes, ids, strict=True)):
+                with _naming_the(nth, len(shapes)):
+                    specs.append(spec_of(shape, now, fallback_name=_fallback_name(shape, id)))
+            return await self.create_specs(actor, list(zip(ids, specs, strict=True)), now, idempotency)
+        except DulyError:
+            earlier = await self.made_with(actor, idempotency)
+            if earlier is None:
+                raise
+            return [await self.show(actor, id) for id in earlier]
+
+    async def made_with(self, actor: Actor, idempotency: Idempotency | None) -> list[UUID] | None:
+        """What a key was used for before, by the same request; None when it was not.
+
+        For a repeat that would be refused as a new request: what was taken once stays so, whatever has become of the clock,
+        of the job, of calendars and of quotas since.
+        """
+        return None if idempotency is None else await self._store.made_with(actor.tenant, idempotency, self._clock.now())
 
     async def create_specs(
         self, actor: Actor, wanted: Sequence[tuple[JobId, JobSpec]], now: Instant, idempotency: Idempotency | None = None
@@ -90,6 +111,7 @@ class Jobs:
         twice, times = Counter(item.spec.name for item in new).most_common(1)[0]
         if times > 1:
             raise Conflict("DULY-E208", f"The name {twice!r} stands twice in this batch.", field="name")
+        await refuse_circles(self._store, actor.tenant, [item.spec for item in new])
         creation = _Creation(new, idempotency)
         # Who may be refused stays alone: its neighbours would have to be written anew.
         jobs = (await self._flush([creation]))[0] if bounded else await self._creations.add(creation)
@@ -113,6 +135,11 @@ class Jobs:
             raise NotFound("DULY-E204", f"There is no job {job_text(id)}.", field="jobId")
         return job
 
+    async def versions(self, numbers: Sequence[int]) -> list[JobVersion]:
+        """The versions of these numbers, in the same order; one that a newer release wrote is left out."""
+        found = await self._store.versions(numbers)
+        return [found[number] for number in numbers if number in found]
+
     async def _look_up(self, wanted: Sequence[tuple[int, JobId]]) -> list[Job | None]:
         distinct = list(dict.fromkeys(wanted))
         found = dict(zip(distinct, await asyncio.gather(*(self._store.job(tenant, id) for tenant, id in distinct)), strict=True))
@@ -125,6 +152,33 @@ class Jobs:
     async def find(self, wanted: JobFilter) -> list[Job]:
         """Newest first."""
         return await self._store.jobs(replace(wanted, now=self._clock.now()))
+
+    async def page(self, wanted: JobFilter) -> tuple[list[Job], JobId | None]:
+        """At most the filter's limit, newest first, and where to go on; None: these are the last.
+
+        A filter that lets little through ends after a bounded number of steps, with what was found and a place to go on from.
+        """
+        found: list[Job] = []
+        left = replace(wanted, now=self._clock.now(), limit=wanted.limit + 1)
+        until = self._clock.boottime() + PATIENCE
+        looked_at = left.limit
+        for _ in range(MOST_STEPS):
+            step = await self._store.job_step(left, looked_at)
+            found += step.found
+            if len(found) > wanted.limit:
+                return found[: wanted.limit], found[wanted.limit - 1].id
+            if step.reached is None or self._clock.boottime() > until:
+                return found, step.reached
+            left = replace(left, before=step.reached, limit=wanted.limit + 1 - len(found))
+            looked_at = min(looked_at * 8, LOOKED_AT)
+        return found, left.before
+
+    async def of_source(self, actor: Actor, source: str) -> list[Job]:
+        """Those that an application's code has brought and that may still fire."""
+        found: list[Job] = []
+        while page := await self._store.jobs_of_source(actor.tenant, source, found[-1].id if found else None, LOOKED_AT):
+            found += page
+        return found
 
     async def written_out(self, actor: Actor, spec: JobSpec) -> JobSpec:
         """The spec with the calendars that it names as they are now. Raises NotFound for one that there is not."""
@@ -152,6 +206,7 @@ class Jobs:
         """
         spec = await self.written_out(actor, spec)
         check_spec(spec, sealed=self._sealed)
+        await refuse_circles(self._store, actor.tenant, [spec])
         check_payload(await self._quotas.of(actor.tenant), spec.payload)
         schedule = schedule_of(spec.timing, before.id)
         if isinstance(schedule, CalendarSchedule) and first_fire(schedule, now) is None:
@@ -173,6 +228,18 @@ class Jobs:
         if after.next_fire_at is not None:
             await self._transport.announce_due(after.next_fire_at)
         return after
+
+    async def reschedule(self, actor: Actor, id: JobId, before: str, after: str) -> Job:
+        """A new version with another cron expression, if the job still has the one `before`. Raises Conflict when it has not (DULY-E209),
+        and for a job that is declared in code (DULY-E214): the next deployment would put it back."""
+        job = await self.show(actor, id)
+        spec = job.version.spec
+        if spec.source is not None:
+            raise Conflict("DULY-E214", f"{spec.name} is declared in {spec.source}.", field="jobId")
+        if spec.timing.cron != before:
+            raise _somebody_was_faster()
+        changed = replace(spec, timing=replace(spec.timing, cron=after))
+        return await self.change_spec(actor, job, changed, self._clock.now(), retry=False)
 
     async def pause(self, actor: Actor, id: JobId, reason: str | None, until: Instant | None = None, expected: int | None = None) -> Job:
         """Nothing starts from now on until it is resumed or, with `until`, until then. Pausing twice the same way changes nothing.
@@ -317,7 +384,7 @@ def _naming_the(nth: int, count: int) -> Iterator[None]:
 
 def _fallback_name(shape: JobShape, id: JobId) -> str:
     """The name of a job that was given none. What is no name itself is left out, so that the error is about the handler."""
-    handler = shape.target.handler
+    handler = None if shape.target is None else shape.target.handler
     return f"{handler[:90] if handler is not None and NAME.match(handler) else 'job'}-{id.hex}"
 
 

@@ -11,13 +11,13 @@ from duly.domain.durations import format_duration
 from duly.domain.errors import Invalid
 from duly.domain.instants import SECOND, Instant, Micros, to_datetime, to_rfc3339
 from duly.domain.jitter import jitter_of
-from duly.domain.job import Timing, schedule_of
+from duly.domain.job import Job, Timing, schedule_of
 from duly.domain.schedule import CalendarSchedule, Schedule, excluded, explain_fire, fires, plain_of, zone_of
 from duly.domain.words import describe, lint
 from duly.domain.zones import load_zone
-from duly.wire.jobs import timing_of
-from duly.wire.schedules import ExcludedView, FireView, PreviewShape, PreviewView
+from duly.wire.schedules import ExcludedView, FireView, JobFireView, PreviewShape, PreviewView
 from duly.wire.shapes import moment
+from duly.wire.specs import timing_of
 
 # So many excluded times are listed.
 MOST_EXCLUDED = 50
@@ -41,9 +41,24 @@ def preview(shape: PreviewShape, now: Instant, calendars: Sequence[Calendar] = (
     return PreviewView(
         words=describe(schedule),
         fires=[FireView(at=to_rfc3339(at), local=_local(schedule, at), note=_note(schedule, timing.jitter, job_id, at)) for at in found],
-        warnings=lint(schedule),
+        warnings=[*lint(schedule), *_late(timing, now)],
         excluded=[ExcludedView(at=to_rfc3339(at), local=_local(schedule, at), reason=reason) for at, reason in left_out],
     )
+
+
+def fire_view(job: Job, at: Instant) -> JobFireView:
+    """A job's fire as the API answers it."""
+    schedule = job.version.schedule
+    assert schedule is not None
+    note = _note(schedule, job.version.spec.timing.jitter, job.id, at)
+    return JobFireView(at=to_rfc3339(at), local=_local(schedule, at), note=note, is_skipped=job.skip_at == at)
+
+
+def _late(timing: Timing, now: Instant) -> list[str]:
+    """Of a time that is over the list of fires says nothing, and a job would not wait for it."""
+    if timing.run_at is None or timing.run_at >= now:
+        return []
+    return ["The time lies in the past: a job that is created with it runs at once."]
 
 
 def words_of(timing: Timing, job_id: UUID) -> str:

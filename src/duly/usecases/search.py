@@ -7,7 +7,7 @@ import re
 from duly.domain.access import Actor
 from duly.domain.errors import Invalid
 from duly.domain.execution import Execution
-from duly.domain.ids import ExecutionId
+from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import SECOND, Micros
 from duly.ports import search
 from duly.ports.clock import Clock
@@ -37,8 +37,11 @@ class Search:
         """
         found: list[Execution] = []
         until = self._clock.boottime() + PATIENCE
+        looked_at = limit + 1
         for _ in range(MOST_STEPS):
-            step = await self._store.step(wanted, before, limit + 1 - len(found))
+            step = await self._store.step(wanted, before, limit + 1 - len(found), looked_at)
+            # Most lists are full after the first step; a search that finds little takes longer ones.
+            looked_at *= 8
             found += step.found
             if len(found) > limit:
                 return found[:limit], found[limit - 1].id
@@ -50,6 +53,10 @@ class Search:
     async def by_ids(self, actor: Actor, ids: list[ExecutionId]) -> list[Execution]:
         """Those of these that the tenant has, newest first."""
         return await self._store.by_ids(actor.tenant, ids)
+
+    async def version_numbers(self, actor: Actor, job_id: JobId, limit: int) -> list[int]:
+        """The numbers of a job's newest versions, newest first."""
+        return await self._store.version_numbers(actor.tenant, job_id, limit)
 
 
 def payload_matches(given: dict[str, str]) -> tuple[PayloadMatch, ...]:

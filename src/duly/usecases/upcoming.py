@@ -8,17 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 from uuid import UUID
 
 from duly.domain.access import Actor
-from duly.domain.instants import MINUTE, Instant
-from duly.domain.job import Job
+from duly.domain.busy import Fire, busy
+from duly.domain.expected import Expected
+from duly.domain.instants import DAY, MINUTE, Instant, Micros
+from duly.domain.job import Job, Timing
 from duly.domain.schedule import next_fire
+from duly.domain.spreading import Move, is_guest, minutes_of, moves_of
+from duly.ports.figures import Figures
 from duly.ports.store import Definitions
+from duly.usecases.foreseen import Foreseen
 
 MOST_JOBS = 5_000
 MOST_FIRES = 20_000
+# Counted by the minute: a week of as many daily jobs, and some.
+MOST_COUNTED = 50_000
 # So often others have their turn while fires are computed.
 BREATHE_EVERY = 500
 
@@ -41,57 +51,149 @@ class Forecast:
     has_more: bool = False
 
 
+@dataclass(slots=True)
+class Spread:
+    """Moves of jobs out of crowded minutes, and what each minute of the coming day has before and after them.
+
+    Of jobs that fire at most once an hour; `often` are left out. `is_whole` is False where there are more jobs than are looked at.
+    """
+
+    moves: list[tuple[Move, Job]]
+    before: Counter[Instant]
+    after: Counter[Instant]
+    often: int
+    is_whole: bool
+
+
 class Upcoming:
     """The use case of those who look ahead."""
 
-    def __init__(self, definitions: Definitions) -> None:
+    def __init__(self, definitions: Definitions, figures: Figures) -> None:
         self._definitions = definitions
+        self._figures = figures
+        self._foreseen = Foreseen()
 
-    async def fires(self, actor: Actor, window: Window, per_job: int, after: tuple[Instant, UUID] | None, limit: int) -> Forecast:
-        """The first `limit` fires of the window past `after`, at most `per_job` of each job."""
-        return await self._merged(actor, window, per_job, after, limit)
+    async def fires(
+        self, actor: Actor, window: Window, per_job: int, after: tuple[Instant, UUID] | None, limit: int, pool: str | None = None
+    ) -> Forecast:
+        """The first `limit` fires of the window past `after`, at most `per_job` of each job; with `pool`, of the jobs of that pool."""
+        jobs, until = await self._waiting(actor, window, pool)
+        return await self._merge(jobs, window, until, per_job, after, limit)
 
-    async def minutes(self, actor: Actor, window: Window) -> tuple[Forecast, dict[Instant, int]]:
+    async def expected(self, actor: Actor, jobs: Sequence[Job]) -> dict[UUID, Expected]:
+        """How long these jobs mostly take, of those of which enough is known."""
+        return await self._figures.expected(actor.tenant, list(dict.fromkeys(job.id for job in jobs)))
+
+    async def minutes(self, actor: Actor, window: Window, pool: str | None = None) -> tuple[Forecast, dict[Instant, int]]:
         """How many fires each minute of the window has, of those that have any."""
-        forecast = await self._merged(actor, window, MOST_FIRES + 1, None, MOST_FIRES + 1)
+        jobs, until = await self._waiting(actor, window, pool)
+        forecast = await self._gathered(jobs, window, until) or await self._merge(
+            jobs, window, until, MOST_COUNTED + 1, None, MOST_COUNTED + 1
+        )
         counts: dict[Instant, int] = {}
         for at, _ in forecast.fires:
             minute = at - at % MINUTE
             counts[minute] = counts.get(minute, 0) + 1
         return forecast, counts
 
-    async def _merged(self, actor: Actor, window: Window, per_job: int, after: tuple[Instant, UUID] | None, limit: int) -> Forecast:
-        jobs = await self._definitions.waiting_jobs(actor.tenant, window.until, MOST_JOBS + 1)
-        forecast = Forecast(window.until)
+    async def load(self, actor: Actor, forecast: Forecast) -> tuple[dict[Instant, Micros], int]:
+        """How long the fires of a forecast will run in each minute, by what nearly all runs of their jobs take (p95); and of how many
+        fires that is not known, because their jobs have hardly run yet."""
+        expected = await self.expected(actor, [job for _, job in forecast.fires])
+        known = [Fire(at, expected[job.id].p95) for at, job in forecast.fires if job.id in expected]
+        return busy(known, forecast.until), len(forecast.fires) - len(known)
+
+    async def spread(self, actor: Actor, now: Instant, most: int, pool: str | None = None) -> Spread:
+        """How jobs would stand apart that crowd a minute of the coming day. Changes nothing."""
+        jobs, known_until = await self._definitions.waiting_jobs(actor.tenant, now + DAY, MOST_JOBS)
+        found: dict[UUID, tuple[Timing, list[int]]] = {}
+        for nth, job in enumerate(jobs):
+            if pool is None or job.version.spec.target.pool == pool:
+                timing = job.version.spec.timing
+                found[job.id] = (timing, minutes_of(timing, job.id, now))
+            if nth % BREATHE_EVERY == 0:
+                await asyncio.sleep(0)
+        guests = {id: pair for id, pair in found.items() if is_guest(pair[1])}
+        known = {job.id: job for job in jobs}
+        moves = moves_of(guests, most)
+        moved = {move.job: minutes_of(replace(guests[move.job][0], cron=move.after), move.job, now) for move in moves}
+        before = Counter(minute * MINUTE for _, minutes in guests.values() for minute in minutes)
+        after = Counter(minute * MINUTE for id, (_, minutes) in guests.items() for minute in moved.get(id, minutes))
+        is_whole = len(jobs) < MOST_JOBS and known_until >= now + DAY
+        return Spread([(move, known[move.job]) for move in moves], before, after, len(found) - len(guests), is_whole)
+
+    async def _waiting(self, actor: Actor, window: Window, pool: str | None) -> tuple[list[Job], Instant]:
+        """The jobs that fire in a window, and until when these are all of them."""
+        jobs, known_until = await self._definitions.waiting_jobs(actor.tenant, window.until, MOST_JOBS + 1)
+        until = min(window.until, known_until)
         if len(jobs) > MOST_JOBS:
             # Of those that were not read none fires before this one.
-            forecast.until = min(forecast.until, jobs.pop().next_fire_at or 0)
+            until = min(until, jobs.pop().next_fire_at or 0)
+        return [job for job in jobs if pool is None or job.version.spec.target.pool == pool], until
+
+    async def _gathered(self, jobs: list[Job], window: Window, until: Instant) -> Forecast | None:
+        """All fires of a window, in no order; None when there are too many to gather job by job."""
+        forecast = Forecast(until)
+        for nth, job in enumerate(jobs):
+            first, schedule = _first(job, window.first), job.version.schedule
+            if first is None or first >= until:
+                continue
+            forecast.fires.append((first, job))
+            since = first + 1
+            while schedule is not None:
+                some = self._foreseen.between(schedule, since, until, BREATHE_EVERY)
+                forecast.fires += [(at, job) for at in some]
+                if len(forecast.fires) > MOST_COUNTED:
+                    return None
+                if len(some) < BREATHE_EVERY:
+                    break
+                since = some[-1] + 1
+                await asyncio.sleep(0)
+            if nth % BREATHE_EVERY == 0:
+                await asyncio.sleep(0)
+        return forecast
+
+    async def _merge(
+        self, jobs: list[Job], window: Window, until: Instant, per_job: int, after: tuple[Instant, UUID] | None, limit: int
+    ) -> Forecast:
+        """The first fires of a window, in the order of their times."""
+        forecast = Forecast(until)
+        # Their places stand for their ids: numbers are compared much faster.
+        jobs.sort(key=lambda job: job.id.int)
         shown = [0] * len(jobs)
-        heap = [(at, job.id, nth) for nth, job in enumerate(jobs) if (at := _first(job, window.first)) is not None and at < forecast.until]
+        heap = [(at, nth) for nth, job in enumerate(jobs) if (at := _first(job, window.first)) is not None and at < forecast.until]
         heapq.heapify(heap)
-        computed = 0
+        tracks: dict[int, list[Any]] = {}
+        for at, nth in heap:
+            schedule = jobs[nth].version.schedule
+            if schedule is not None:
+                tracks[nth] = [schedule, *self._foreseen.track(schedule, at)]
+        computed, most = 0, max(MOST_FIRES, limit - 1)
         while heap:
-            at, id, nth = heap[0]
+            at, nth = heap[0]
             if len(forecast.fires) == limit:
                 forecast.has_more = True
                 break
-            if computed >= MOST_FIRES:
+            if computed >= most:
                 forecast.until = min(forecast.until, at)
                 forecast.fires = [fire for fire in forecast.fires if fire[0] < at]
                 break
-            if after is None or (at, id) > after:
+            if after is None or (at, jobs[nth].id) > after:
                 forecast.fires.append((at, jobs[nth]))
             shown[nth] += 1
             computed += 1
-            schedule = jobs[nth].version.schedule
-            following = None if schedule is None else next_fire(schedule, at)
+            walked = tracks.get(nth)
+            following = None
+            if walked is not None:
+                following = self._foreseen.following(*walked)
+                walked[2] += 1
             if following is None or following >= forecast.until:
                 heapq.heappop(heap)
             elif shown[nth] >= per_job:
                 forecast.capped += 1
                 heapq.heappop(heap)
             else:
-                heapq.heapreplace(heap, (following, id, nth))
+                heapq.heapreplace(heap, (following, nth))
             if computed % BREATHE_EVERY == 0:
                 await asyncio.sleep(0)
         return forecast

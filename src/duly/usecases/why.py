@@ -9,9 +9,11 @@ from duly.domain.errors import NotFound
 from duly.domain.ids import ExecutionId, JobId, execution_text, fire_id, job_text
 from duly.domain.instants import Instant, Micros
 from duly.domain.lifecycle import is_final
-from duly.domain.why import Answer, job_reasons, why_execution, why_fire
+from duly.domain.why.answers import Answer
 from duly.domain.why.errors import error_of
+from duly.domain.why.execution import why_execution
 from duly.domain.why.facts import ExecutionFacts, JobFacts
+from duly.domain.why.fires import job_reasons, why_fire
 from duly.ports.clock import Clock
 from duly.ports.store import ExecutionFilter, Insights, ReadyQueue
 from duly.ports.tenants import Tenants

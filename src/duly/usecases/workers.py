@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from json import loads
-from typing import assert_never
+from json import dumps, loads
+from typing import NamedTuple, assert_never
 from uuid import UUID
 
 from duly.domain import decide
@@ -26,14 +26,20 @@ from duly.domain.lifecycle import Outcome, State
 from duly.domain.recent import Recent
 from duly.domain.serving import Needs, check_worker, misfits
 from duly.domain.shards import shard_of
+from duly.domain.tenants import LARGEST_PAYLOAD
+from duly.domain.unreadable import UNREADABLE, Unreadable
 from duly.ports.clock import Clock, Entropy
 from duly.ports.desk import Ended, Held, Member
+from duly.ports.parents import Parent
 from duly.ports.store import Store, WorkerAbout, WorkerRow
 from duly.ports.transport import Transport
+from duly.usecases.log_bounds import LogBounds
 
 COUNTED_TO = 64
 # A version that this release cannot read belongs to a newer one: back to the queue, for a while.
 UNREADABLE_WAIT: Micros = 10 * SECOND
+# So much of payloads and checkpoints in one answer: a client reads 64 MiB at most.
+LARGEST_LEASE = 48 << 20
 CANCELLED = '{"reason":"cancelled"}'
 FAILED = '{"type":"Failure","message":""}'
 
@@ -82,6 +88,13 @@ class Reported:
     refusal: DulyError | None = None
 
 
+class Told(NamedTuple):
+    """How many lines were kept, and how many were not because of the attempt's bounds."""
+
+    kept: int
+    dropped: int
+
+
 class Workers:
     """The use cases of workers over HTTP. `ttl` is how long one lives without a heartbeat unless it asks for another time."""
 
@@ -92,6 +105,7 @@ class Workers:
         self._transport = transport
         self._ttl = ttl
         self._recent: Recent[JobVersion] = Recent()
+        self._bounds = LogBounds(store.logs)
 
     def lifetime(self, asked: Micros | None) -> Micros:
         """How long a worker lives without a heartbeat."""
@@ -107,10 +121,13 @@ class Workers:
         _demand_pool(actor, about.pool)
         return await self._store.liveness.register(name, about, self._clock.now(), self.lifetime(ttl), actor.tenant, actor.family or None)
 
-    async def heartbeat(self, actor: Actor, worker: WorkerId, ttl: Micros | None) -> list[Stop]:
-        """Live on; answers what was asked to stop. Raises NotFound with DULY-E222 when the worker is lost for good."""
+    async def heartbeat(self, actor: Actor, worker: WorkerId, ttl: Micros | None, skew: Micros | None = None) -> list[Stop]:
+        """Live on, and say anew how far the worker's clock is off; answers what was asked to stop.
+
+        Raises NotFound with DULY-E222 when the worker is lost for good.
+        """
         await self._row(actor, worker)
-        stops = await self._store.liveness.renew(worker, self._clock.now(), self.lifetime(ttl))
+        stops = await self._store.liveness.renew(worker, self._clock.now(), self.lifetime(ttl), skew)
         if stops is None:
             raise _lost()
         return stops
@@ -165,23 +182,23 @@ class Workers:
 
     async def _leased(self, worker: WorkerId, claimed: Claimed) -> Leased | None:
         versions = await self._versions(claimed.job_versions)
-        readable = [nth for nth, number in enumerate(claimed.job_versions) if number in versions]
-        if len(readable) < len(claimed.ids):
-            await self._give_back(worker, claimed, [nth for nth in range(len(claimed.ids)) if nth not in readable])
-            claimed = claimed.part(readable)
+        unknown = [nth for nth, number in enumerate(claimed.job_versions) if number not in versions]
+        spoiled = [nth for nth, payload in enumerate(claimed.payloads) if isinstance(payload, Unreadable) and nth not in unknown]
+        if unknown or spoiled:
+            now = self._clock.now()
+            ended = [_given_back(claimed, nth, now, now + UNREADABLE_WAIT) for nth in unknown]
+            ended += [_spoiled(claimed, nth, versions[claimed.job_versions[nth]], now) for nth in spoiled]
+            await self._store.desk.settle(worker, ended, [], now)
+            claimed = claimed.part([nth for nth in range(len(claimed.ids)) if nth not in (*unknown, *spoiled)])
         again = [id for id, attempt in zip(claimed.ids, claimed.attempts, strict=True) if attempt > 1]
         saved = await self._store.checkpoints.saved(again) if again else {}
         losses = {id: await self._store.outcomes.losses(id) for id in again}
+        if (fit := _fitting(claimed, versions, saved)) < len(claimed.ids):
+            now = self._clock.now()
+            surplus = [_given_back(claimed, nth, now, claimed.due_ats[nth]) for nth in range(fit, len(claimed.ids))]
+            await self._store.desk.settle(worker, surplus, [], now)
+            claimed = claimed.part(range(fit))
         return Leased(claimed, versions, saved, losses) if claimed.ids else None
-
-    async def _give_back(self, worker: WorkerId, claimed: Claimed, unreadable: Sequence[int]) -> None:
-        """What a newer release wrote and this one cannot read is for others: back to the queue, for a while."""
-        now = self._clock.now()
-        released = [
-            Finished(id, claimed.lease, Outcome.RELEASED, State.SCHEDULED, now, now, UUID(int=0), 0, False, retry_at=now + UNREADABLE_WAIT)
-            for id in claimed.part(unreadable).ids
-        ]
-        await self._store.desk.settle(worker, released, [], now)
 
     async def _versions(self, numbers: Iterable[int]) -> dict[int, JobVersion]:
         wanted = set(numbers)
@@ -206,6 +223,9 @@ class Workers:
                 version = versions[member.job_version]
                 verdict = await self._verdict(worker, report, member, version, now)
                 finished[held_by_it] = _finished(report, member, version, verdict, now)
+        last_words = self._bounds.last_words([(*held_by_it, members[held_by_it].attempt) for held_by_it in finished], now)
+        if last_words:
+            await self._store.outcomes.append_logs(worker, last_words)
         ended = await self._store.desk.settle(worker, list(finished.values()), held, now)
         touched = await self._touched(worker, [id for lease, id in held if (lease, id) not in ended])
         return [_reported(report, ended.get((report.lease, report.id)), touched) for report in reports]
@@ -266,12 +286,15 @@ class Workers:
             holds_place=member.holds_place,
         )
 
-    async def log(self, actor: Actor, worker: WorkerId, lines: Sequence[tuple[Held, LogLine]]) -> int:
-        """Keep lines of attempts that run under the worker's leases; answers how many were kept."""
+    async def log(self, actor: Actor, worker: WorkerId, lines: Sequence[tuple[Held, LogLine]]) -> Told:
+        """Keep lines of attempts that run under the worker's leases, within what is kept of an attempt."""
         await self._row(actor, worker)
         members = await self._store.desk.members(worker, sorted({held for held, _ in lines}))
-        kept = [(lease, id, members[lease, id].attempt, line) for (lease, id), line in lines if (lease, id) in members]
-        return await self._store.outcomes.append_logs(worker, kept) if kept else 0
+        held_lines = [(lease, id, members[lease, id].attempt, line) for (lease, id), line in lines if (lease, id) in members]
+        kept, dropped = await self._bounds.admit(held_lines)
+        if kept and not await self._store.outcomes.append_logs(worker, kept):
+            return Told(0, 0)
+        return Told(len(held_lines) - dropped, dropped)
 
     async def checkpoint(self, actor: Actor, worker: WorkerId, held: Held, number: int, data: str) -> None:
         """Keep a checkpoint. Raises Conflict with DULY-E226 when its number does not exceed the last one's."""
@@ -288,6 +311,13 @@ class Workers:
         await self._row(actor, worker)
         latest = list({(lease, id): (lease, id, progress) for lease, id, progress in told}.values())
         return await self._store.checkpoints.report(worker, latest, self._clock.now()) if latest else 0
+
+    async def parents(self, actor: Actor, worker: WorkerId, held: Held) -> list[Parent]:
+        """What the steps before one that the worker holds came to. Raises what `refusal` says when it does not hold it."""
+        await self._row(actor, worker)
+        if held not in await self._store.desk.members(worker, [held]):
+            raise await self.refusal(worker, held[1])
+        return await self._store.parents.results(worker, *held)
 
     async def refusal(self, worker: WorkerId, id: ExecutionId) -> DulyError:
         """Why something about this execution is not taken from this worker."""
@@ -353,7 +383,34 @@ def _finished(report: Report, member: Member, version: JobVersion, verdict: Verd
         report.result,
         verdict.error,
         verdict.retry_at,
+        version.spec.step is not None,
     )
+
+
+def _fitting(claimed: Claimed, versions: dict[int, JobVersion], saved: dict[ExecutionId, Saved]) -> int:
+    """How many of them, the first ones, fit into one answer; one at least. A lease whose answer is refused would be sent again for ever."""
+    if len(claimed.ids) * 2 * LARGEST_PAYLOAD <= LARGEST_LEASE:
+        return len(claimed.ids)
+    left = LARGEST_LEASE
+    for nth, (id, number, payload) in enumerate(zip(claimed.ids, claimed.job_versions, claimed.payloads, strict=True)):
+        left -= len(versions[number].spec.payload or "") if payload is None else len(dumps(payload))
+        left -= len(saved[id].checkpoint or "") if id in saved else 0
+        if left < 0:
+            return max(nth, 1)
+    return len(claimed.ids)
+
+
+def _given_back(claimed: Claimed, nth: int, now: Instant, until: Instant) -> Finished:
+    """What this release cannot read, or what is too much for one answer: back to the queue, with its slots."""
+    id, holds_place = claimed.ids[nth], claimed.holds_place[nth]
+    return Finished(id, claimed.lease, Outcome.RELEASED, State.SCHEDULED, now, now, UUID(int=0), 0, holds_place, retry_at=until)
+
+
+def _spoiled(claimed: Claimed, nth: int, version: JobVersion, now: Instant) -> Finished:
+    """A payload that cannot be decoded will not become better."""
+    id, holds_place, job = claimed.ids[nth], claimed.holds_place[nth], version.job_id
+    error = dumps({"type": UNREADABLE, "message": f"The payload cannot be read: {claimed.payloads[nth].why}"})
+    return Finished(id, claimed.lease, Outcome.FAILED, State.DEAD, now, now, job, shard_of(job), holds_place, error=error)
 
 
 def _reported(report: Report, ended: Ended | None, touched: set[ExecutionId]) -> Reported:

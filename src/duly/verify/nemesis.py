@@ -10,6 +10,7 @@ import asyncio
 import logging
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from duly.domain.errors import Invalid
@@ -18,6 +19,9 @@ from duly.verify.stage import Stage
 from duly.verify.stores import StoreUnderTest
 
 log = logging.getLogger("duly.verify")
+
+# Faults of these begin with their names.
+ENGINES = ("etcd", "kafka", "redis")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +39,24 @@ class Schedule:
 
     strokes: list[Stroke]
     skipped: dict[str, str]
+    kinds: dict[str, Kind]
 
 
-def chosen(only: str | None, store: StoreUnderTest) -> list[Kind]:
-    """The kinds that `--only` names; without it, all that are meant for a store of this kind. Raises Invalid for one that there is not."""
+def chosen(only: str | None, store: StoreUnderTest, more: Sequence[Kind] = ()) -> list[Kind]:
+    """The kinds that `--only` names; without it, all that are meant for a store of this kind. Raises Invalid for one that there is not.
+
+    `more` are those of the engines that take part.
+    """
+    known = KINDS | {kind.name: kind for kind in more}
     if only is None:
-        return [kind for kind in KINDS.values() if kind.needs(store) not in (NEEDS_POSTGRES, NEEDS_SQLITE)]
+        return [kind for kind in known.values() if kind.needs(store) not in (NEEDS_POSTGRES, NEEDS_SQLITE)]
     words = [word.strip() for word in only.split(",") if word.strip()]
     for word in words:
-        if word not in KINDS:
-            raise Invalid("DULY-E604", f"There is no fault {word!r}.", field="--only", hint=f"There are {', '.join(KINDS)}.")
-    return [KINDS[word] for word in words]
+        if word not in known and (engine := word.partition("-")[0]) in ENGINES:
+            raise Invalid("DULY-E604", f"There is no {engine} to break.", field="--only", hint=f"Add --with {engine}.")
+        if word not in known:
+            raise Invalid("DULY-E604", f"There is no fault {word!r}.", field="--only", hint=f"There are {', '.join(known)}.")
+    return [known[word] for word in words]
 
 
 def schedule(seed: int, seconds: float, kinds: list[Kind], store: StoreUnderTest, *, gap: float = 1.5) -> Schedule:
@@ -55,7 +66,7 @@ def schedule(seed: int, seconds: float, kinds: list[Kind], store: StoreUnderTest
     able = [kind for kind in kinds if kind.name not in skipped]
     strokes: list[Stroke] = []
     if not able:
-        return Schedule(strokes, skipped)
+        return Schedule(strokes, skipped, {})
     now, first = 0.0, True
     pace = min(1.0, seconds / 300)
     while now < seconds:
@@ -69,7 +80,7 @@ def schedule(seed: int, seconds: float, kinds: list[Kind], store: StoreUnderTest
             strokes.append(Stroke(round(at, 3), kind.name, f"{seed}/{len(strokes)}"))
             at += chance.expovariate(1 / gap)
         now, first = end + chance.uniform(10, 40) * max(pace, 0.25), False
-    return Schedule(strokes, skipped)
+    return Schedule(strokes, skipped, {kind.name: kind for kind in able})
 
 
 class Nemesis:
@@ -99,7 +110,7 @@ class Nemesis:
     async def _strike(self, stroke: Stroke) -> None:
         try:
             chance = random.Random(stroke.seed)  # noqa: S311 a seed is to be repeated
-            await KINDS[stroke.kind].breaks(self._stage, chance, self._lease)
+            await self._schedule.kinds[stroke.kind].breaks(self._stage, chance, self._lease)
         except Exception as error:
             log.debug("%s failed", stroke.kind, exc_info=True)
             self.failures.append(f"{stroke.kind}: {type(error).__name__}: {error}")

@@ -26,8 +26,9 @@ from typing import Any
 
 from duly import config
 from duly.domain.errors import Unavailable
+from duly.services.directories import claim, remove
 from duly.verify import nemesis
-from duly.verify.directories import claim, remove
+from duly.verify.engines.engine import NAMES, engines_named
 from duly.verify.handlers import EFFECTS, REFUSALS
 from duly.verify.history import SECOND, Effect, Event, Final, History, Refusal, Stands, Timing, read_lines
 from duly.verify.nemesis import Nemesis, Schedule
@@ -59,6 +60,8 @@ class Options:
     lease: float = 2.0
     gap: float = 1.5
     size: Size = field(default_factory=Size)
+    # Engines that take part, one after a comma.
+    engines: str | None = None
 
     @property
     def calm(self) -> float:
@@ -93,7 +96,8 @@ async def record(options: Options, watch: Watch) -> History:
     keep = False
     try:
         store = store_named(options.store, directory, minutes=options.minutes)
-        kinds = nemesis.chosen(options.only, store)
+        engines = engines_named(options.engines)
+        kinds = nemesis.chosen(options.only, store, [kind for engine in engines for kind in engine.kinds])
         recovery = options.lease + 15
         plan = Plan(
             seed=options.seed,
@@ -106,7 +110,7 @@ async def record(options: Options, watch: Watch) -> History:
         )
         progress = Progress(left=options.minutes * 60 + recovery)
         watch(progress)
-        async with put_up(directory, store, plan, options.size) as stage:
+        async with put_up(directory, store, plan, options.size, engines) as stage:
             drawn = nemesis.schedule(options.seed, options.faults, kinds, store, gap=options.gap)
             progress.skipped = drawn.skipped
             return await _Test(options, stage, drawn, progress, watch).run()
@@ -219,6 +223,7 @@ class _Test:
             final=final,
             about={
                 "store": stage.store.name,
+                "engines": options.engines,
                 "seed": options.seed,
                 "minutes": options.minutes,
                 # What is late on a calm day, on a machine as busy as this one.
@@ -230,6 +235,7 @@ class _Test:
                 "owners": _owners(events, stage.fleet.by_pid()),
                 "dispatchers": [node.name for node in stage.fleet.of("scheduler")],
                 "deaths": {node.name: node.deaths for node in stage.fleet.nodes.values() if node.deaths},
+                "hints": {kind: number for kind, number in nemesis.counts(stage).items() if kind.partition("-")[0] in NAMES},
                 "skipped": self._drawn.skipped,
                 "planned": Counter(stroke.kind for stroke in self._drawn.strokes),
                 "failures": failures,

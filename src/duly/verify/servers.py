@@ -10,7 +10,8 @@ import contextlib
 import time
 from collections.abc import Mapping
 
-from duly.verify.postgres import Postgres, PostgresFailed
+from duly.services import ServiceFailed
+from duly.services.postgres import Postgres
 
 DATABASE = "duly"
 SETTINGS: Mapping[str, str] = {
@@ -61,7 +62,7 @@ class Duo:
     def fail_over(self) -> None:
         """The primary is gone for good and the standby takes its place, without a standby of its own yet."""
         if self.standby is None:
-            raise PostgresFailed("there is no standby to fail over to")
+            raise ServiceFailed("there is no standby to fail over to")
         lost, self.primary, self.standby = self.primary, self.standby, None
         lost.stop("immediate")
         # It would wait for a standby that does not exist yet.
@@ -78,7 +79,7 @@ class Duo:
         """Stop both and remove every trace."""
         for server in (self.standby, self.primary):
             if server is not None:
-                with contextlib.suppress(PostgresFailed):
+                with contextlib.suppress(ServiceFailed):
                     server.close()
 
     def _demand(self, standby: str) -> None:
@@ -90,5 +91,5 @@ class Duo:
         deadline = time.monotonic() + timeout
         while self.primary.execute(_FOLLOWS.format(how)) != "1":
             if time.monotonic() > deadline:
-                raise PostgresFailed(f"the standby does not follow:\n{self.standby.last_words() if self.standby else ''}")
+                raise ServiceFailed(f"the standby does not follow:\n{self.standby.last_words() if self.standby else ''}")
             time.sleep(0.05)

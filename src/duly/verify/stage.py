@@ -11,19 +11,22 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duly.domain.errors import Unavailable
+from duly.services.service import free_port
 from duly.verify.fleet import APP, Fleet, Node, node_environment
 from duly.verify.handlers import SINK_PORT
 from duly.verify.history import SECOND, Fault, Timing
 from duly.verify.links import Links, SinkProcess
-from duly.verify.postgres import free_port
 from duly.verify.stores import StoreUnderTest
 from duly.verify.workload import Plan, Workload
+
+if TYPE_CHECKING:
+    from duly.verify.engines.engine import Engine
 
 STORE, API = "store", "api"
 # How late a piece may come on a slow link, in seconds, on the average.
@@ -90,7 +93,7 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def put_up(directory: Path, store: StoreUnderTest, plan: Plan, size: Size) -> AsyncIterator[Stage]:
+async def put_up(directory: Path, store: StoreUnderTest, plan: Plan, size: Size, engines: Sequence[Engine] = ()) -> AsyncIterator[Stage]:
     """Put everything up, and take it down again."""
     key = f"duly_{secrets.token_hex(24)}"
     lease = round(plan.lease * 1000)
@@ -103,7 +106,10 @@ async def put_up(directory: Path, store: StoreUnderTest, plan: Plan, size: Size)
         sink = await SinkProcess.open(directory / "sink.jsonl", environment)
         stack.push_async_callback(sink.close)
         (directory / SINK_PORT).write_text(str(sink.port), encoding="ascii")
-        makers = _Makers(directory, store, links, environment)
+        for engine in engines:
+            stack.push_async_callback(engine.close)
+            await engine.open()
+        makers = _Makers(directory, store, links, environment, engines)
         ports = [free_port() for _ in range(size.apis)]
         fleet = Fleet(await makers.nodes(size, ports))
         stack.push_async_callback(fleet.close)
@@ -133,7 +139,10 @@ def timing_of(lease: float, store: StoreUnderTest, start: float) -> Timing:
 class _Makers:
     """Makes the nodes, each with its own links."""
 
-    def __init__(self, directory: Path, store: StoreUnderTest, links: Links, environment: dict[str, str]) -> None:
+    def __init__(
+        self, directory: Path, store: StoreUnderTest, links: Links, environment: dict[str, str], engines: Sequence[Engine]
+    ) -> None:
+        self._engines = engines
         self._directory = directory / "nodes"
         self._store = store
         self._links = links
@@ -154,6 +163,8 @@ class _Makers:
         address = self._store.address
         port = None if address is None else await self._links.add(name, STORE, address)
         environment = self._environment | {"DULY_STORE": self._store.url(name, port)}
+        for engine in self._engines:
+            environment |= await engine.settings(name, kind, self._links)
         return Node(name, kind, words, self._directory / name, environment)
 
     async def _remote(self, name: str, port: int) -> Node:

@@ -22,9 +22,10 @@ from duly import compose, config
 from duly.domain.access import DEFAULT_TENANT_NUMBER
 from duly.domain.errors import Conflict, Invalid
 from duly.ports.store import JobFilter
+from duly.services import ServiceMissing
+from duly.services.postgres import find_binaries
 from duly.verify import recording
 from duly.verify.history import Event
-from duly.verify.postgres import PostgresMissing, find_binaries
 from duly.verify.servers import Duo
 
 T = TypeVar("T")
@@ -101,7 +102,7 @@ class PostgresStore(StoreUnderTest):
     def __init__(self, *, standby: bool = True) -> None:
         try:
             find_binaries()
-        except PostgresMissing as missing:
+        except ServiceMissing as missing:
             raise Invalid(
                 "DULY-E605",
                 "This machine has no PostgreSQL server to test with.",

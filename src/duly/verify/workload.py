@@ -110,7 +110,7 @@ class Workload:
             made = await first.create(self._on_demand_job(name))
             if made is not None:
                 self._on_demand[name] = made
-        bodies = [*self._ticks(), *self._overlaps(), *self._mixed()]
+        bodies = [*self._ticks(), *self._overlaps(), *self._mixed(), *self._workflows()]
         await asyncio.gather(*(self._create_all(session, bodies[nth :: len(self.sessions)]) for nth, session in enumerate(self.sessions)))
         for session in self.sessions:
             for nth in range(2):
@@ -289,6 +289,21 @@ class Workload:
             {**self._job("long-steps", "verify.long", long, intervalSec=10, endAt=end), "overlap": "skip"},
         ]
 
+    def _workflows(self) -> list[dict[str, Any]]:
+        """A chain, a diamond, a wide join and a map, some steps of which fail and are tried again."""
+        end = _moment(self.plan.ends_at)
+        chain = [_step(f"s{n}", *([f"s{n - 1}"] if n else [])) for n in range(5)]
+        diamond = [_step("a"), _step("b", "a", fail=0.2), _step("c", "a"), _step("d", "b", "c")]
+        wide = [_step(f"p{n}", ms=n) for n in range(20)]
+        join = [*wide, _step("join", *(step["name"] for step in wide), trigger="all_done")]
+        listed = {"name": "list", "target": {"handler": "duly.echo"}, "payload": [{"ms": n} for n in range(12)]}
+        mapped = [listed, _step("each", map="list", maxParallel=4), _step("sum", "each")]
+        shapes = {"chain": chain, "diamond": diamond, "join": join, "map": mapped}
+        return [
+            {"name": f"flow-{name}", "steps": steps, "intervalSec": 6, "endAt": end, "overlap": "allow", "catchUp": "latest"}
+            for name, steps in shapes.items()
+        ]
+
     def _changeable(self, session: Session, name: str) -> dict[str, Any]:
         every = session.chance.choice((2, 3, 4, 5, 7))
         end = _moment(self.plan.ends_at)
@@ -298,6 +313,13 @@ class Workload:
         else:
             body = self._job(name, "verify.quick", {"ms": 100}, intervalSec=every, endAt=end, anchorAt=_moment(time.time() // 1))
         return {**body, "overlap": overlap, "catchUp": session.chance.choice(CATCH_UPS)}
+
+
+def _step(name: str, *after: str, ms: int = 10, fail: float = 0.0, **more: Any) -> dict[str, Any]:
+    """A step that takes a moment, and perhaps fails. Of a mapped one the item says how long."""
+    payload = {} if "map" in more else {"payload": {"ms": ms, "fail": fail}}
+    step = {"name": name, "target": {"handler": "verify.quick"}, "dependsOn": list(after), "retryPolicy": RETRY}
+    return step | payload | more
 
 
 def _moment(seconds: float) -> str:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
 from datetime import date
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Meta
 
-from duly.domain.calendars import Calendar, Holiday, Weekday, WeeklyWindow, Window
-from duly.domain.errors import Invalid
+from duly.domain.choices import Weekday
 from duly.domain.instants import Instant, to_datetime, to_rfc3339
-from duly.wire.shapes import NO_NUL, CalendarName, Moment, Shape, View, ZoneName, moment, pattern
+from duly.wire.shapes import NO_NUL, CalendarName, Moment, Shape, View, ZoneName, pattern
+
+if TYPE_CHECKING:
+    from duly.domain.calendars import Calendar
 
 Label = Annotated[str, Meta(max_length=200, extra_json_schema=NO_NUL)]
 Day = Annotated[date, Meta(description="A date from 1970 on.", extra_json_schema=pattern("^(19[7-9][0-9]|[2-9][0-9]{3})-"))]
 TimeOfDay = Annotated[
     str, Meta(description="A local time, such as 02:00; 24:00 ends a day.", extra_json_schema=pattern("^([01][0-9]|2[0-3]):[0-5][0-9]$"))
 ]
-
-_TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 
 
 class HolidayShape(Shape, kw_only=True):
@@ -87,34 +85,6 @@ class ImportView(View, kw_only=True):
     remarks: list[str]
 
 
-def calendar_of(shape: CalendarShape, name: str) -> Calendar:
-    """Translate a calendar from the wire; the path names it. Raises Invalid when the body names another."""
-    if shape.name is not None and shape.name != name:
-        raise Invalid("DULY-E106", f"is not {name!r}, which the path names.", field="name")
-    return Calendar(
-        name=name,
-        zone=shape.timezone,
-        business_days=None if shape.business_days is None else tuple(day for day in Weekday if day in shape.business_days),
-        holidays=tuple(Holiday(day=holiday.date, name=holiday.name) for holiday in shape.holidays),
-        windows=tuple(
-            Window(
-                start=moment(window.start, f"windows[{nth}].start") or 0,
-                end=moment(window.end, f"windows[{nth}].end") or 0,
-                name=window.name,
-            )
-            for nth, window in enumerate(shape.windows)
-        ),
-        weekly=tuple(
-            WeeklyWindow(
-                days=tuple(day for day in Weekday if day in weekly.days),
-                start=_minute(weekly.start, f"weekly[{nth}].from"),
-                end=_minute(weekly.end, f"weekly[{nth}].to"),
-            )
-            for nth, weekly in enumerate(shape.weekly)
-        ),
-    )
-
-
 def calendar_view(calendar: Calendar, updated_at: Instant) -> CalendarView:
     """A calendar as the API answers it."""
     return CalendarView(
@@ -129,21 +99,6 @@ def calendar_view(calendar: Calendar, updated_at: Instant) -> CalendarView:
         ],
         weekly=[WeeklyShape(days=list(weekly.days), start=_clock(weekly.start), end=_clock(weekly.end)) for weekly in calendar.weekly],
     )
-
-
-def viewed_calendar(view: CalendarView) -> Calendar:
-    """The calendar of an answer, for those who compute its fires themselves."""
-    shape = CalendarShape(
-        timezone=view.timezone, business_days=view.business_days, holidays=view.holidays, windows=view.windows, weekly=view.weekly
-    )
-    return replace(calendar_of(shape, view.name), version=view.version)
-
-
-def _minute(text: str, field: str) -> int:
-    match = _TIME.fullmatch(text)
-    if match is None and text != "24:00":
-        raise Invalid("DULY-E135", f"{text[:20]!r} is not a time of day.", field=field, hint="Write 02:00; 24:00 is the end of the day.")
-    return 1440 if match is None else int(match[1]) * 60 + int(match[2])
 
 
 def _clock(minute: int) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from duly.domain.execution import Attempt, Execution, LogLine, Saved
-from duly.domain.ids import batch_text, execution_text, job_text
-from duly.domain.job import Priority
+from duly.domain.choices import Priority
+from duly.domain.ids import ExecutionId, batch_text, execution_text, job_text
 from duly.domain.secrets import masked_json
 from duly.wire.shapes import Moment, Seconds, Shape, View, shown, shown_json
+
+if TYPE_CHECKING:
+    from duly.domain.execution import Attempt, Execution, LogLine, Saved
 
 
 class EnqueueShape(Shape, kw_only=True):
@@ -102,6 +104,9 @@ class ExecutionView(View, kw_only=True):
     batch_id: str | None = None
     replayed_as: str | None = None
     discarded_at: str | None = None
+    run_id: str | None = None
+    step: str | None = None
+    item: int | None = None
 
 
 class AttemptView(View, kw_only=True):
@@ -117,6 +122,15 @@ class AttemptView(View, kw_only=True):
     error: Any
 
 
+class LevelName(StrEnum):
+    """Levels of log lines, lowest first; a line of any other level counts as the highest."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
 class LogLineView(View, kw_only=True):
     """One line that the handler logged."""
 
@@ -125,6 +139,12 @@ class LogLineView(View, kw_only=True):
     level: str
     message: str
     fields: dict[str, Any]
+
+
+class FoundLineView(LogLineView, kw_only=True):
+    """The same among the lines of a job's executions."""
+
+    execution_id: str
 
 
 class EnqueuedView(View, kw_only=True):
@@ -168,6 +188,9 @@ def execution_view(execution: Execution) -> ExecutionView:
         batch_id=None if execution.batch is None else batch_text(execution.batch),
         replayed_as=None if execution.replayed_as is None else execution_text(execution.replayed_as),
         discarded_at=shown(execution.discarded_at),
+        run_id=None if execution.run is None else execution_text(execution.run),
+        step=execution.step_name,
+        item=execution.nth,
     )
 
 
@@ -194,3 +217,15 @@ def attempt_view(attempt: Attempt) -> AttemptView:
 def log_view(attempt: int, line: LogLine) -> LogLineView:
     """A log line as the API answers it."""
     return LogLineView(at=shown(line.at) or "", attempt=attempt, level=line.level, message=line.message, fields=line.fields)
+
+
+def found_line_view(id: ExecutionId, attempt: int, line: LogLine) -> FoundLineView:
+    """The same with its execution."""
+    return FoundLineView(
+        execution_id=execution_text(id),
+        at=shown(line.at) or "",
+        attempt=attempt,
+        level=line.level,
+        message=line.message,
+        fields=line.fields,
+    )

@@ -8,7 +8,7 @@ from duly.wire.shapes import View
 
 
 class WorkerView(View, kw_only=True):
-    """One worker process: alive until `expiresAt` unless it renews."""
+    """One worker process: alive until `expiresAt` unless it renews. `clockSkewMs`: how far its clock is ahead of the store's."""
 
     worker_id: str
     name: str
@@ -23,6 +23,7 @@ class WorkerView(View, kw_only=True):
     version: str
     started_at: str
     expires_at: str
+    clock_skew_ms: float | None = None
 
 
 class PoolView(View, kw_only=True):
@@ -49,7 +50,11 @@ class LastHourView(View, kw_only=True):
 
 
 class StatsView(View, kw_only=True):
-    """Where everything stands, counted."""
+    """Where everything stands, counted.
+
+    A count ends at 1,000,000, and then means "at least". DEAD are the tenant's among the newest 10,000 of all, those that were replayed or
+    discarded as well; `GET /v1/dead-letters` has those that nobody has dealt with.
+    """
 
     jobs: dict[str, int]
     executions: dict[str, int]

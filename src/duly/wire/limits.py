@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
 from duly.domain.instants import SECOND
-from duly.domain.limits import Concurrency, Limits, Rate, Unique
 from duly.wire.shapes import NO_NUL, Name, Shape
+
+if TYPE_CHECKING:
+    from duly.domain.limits import Limits
 
 Field = Annotated[str, Meta(min_length=1, max_length=128, examples=["user_id"], extra_json_schema=NO_NUL)]
 Key = Field | Annotated[list[Field], Meta(max_length=8)]
@@ -39,20 +41,6 @@ class UniqueShape(Shape, kw_only=True):
     for_sec: Annotated[float, Meta(ge=0.001, le=2_678_400)] | None = None
 
 
-def limits_of(
-    max_concurrent: int | None, concurrency: ConcurrencyShape | None, rate: RateShape | None, unique: UniqueShape | None
-) -> Limits:
-    """The limits of a job from the wire."""
-    return Limits(
-        max_concurrent=max_concurrent,
-        concurrency=None if concurrency is None else Concurrency(max=concurrency.max, key=_fields(concurrency.key), name=concurrency.name),
-        rate=None if rate is None else Rate(count=rate.count, per=round(rate.per_sec * SECOND), key=_fields(rate.key), name=rate.name),
-        unique=None
-        if unique is None
-        else Unique(key=_fields(unique.key), window=None if unique.for_sec is None else round(unique.for_sec * SECOND)),
-    )
-
-
 def limit_fields(limits: Limits) -> dict[str, Any]:
     """The fields of a job's view that say its limits."""
     running, rate, unique = limits.concurrency, limits.rate, limits.unique
@@ -64,7 +52,3 @@ def limit_fields(limits: Limits) -> dict[str, Any]:
         if unique is None
         else UniqueShape(key=list(unique.key), for_sec=None if unique.window is None else unique.window / SECOND),
     }
-
-
-def _fields(key: str | list[str]) -> tuple[str, ...]:
-    return (key,) if isinstance(key, str) else tuple(key)

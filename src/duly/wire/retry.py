@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from duly.domain.retry import Backoff, RetryPolicy, RetryRule
+from duly.domain.choices import Backoff
 from duly.wire.shapes import (
     Millis,
     Shape,
     pattern,
 )
+
+if TYPE_CHECKING:
+    from duly.domain.retry import RetryPolicy, RetryRule
 
 
 class RetryRuleShape(Shape, kw_only=True):
@@ -42,25 +45,6 @@ class RetryShape(Shape, kw_only=True):
     jitter: Annotated[float, Meta(ge=0, le=1)] = 0.1
     max_losses: Annotated[int, Meta(ge=1, le=1000)] = 3
     rules: Annotated[list[RetryRuleShape], Meta(max_length=50)] = []
-
-
-def retry_of(shape: RetryShape) -> RetryPolicy:
-    """The policy from the wire."""
-    return RetryPolicy(
-        max_attempts=shape.max_attempts,
-        backoff=shape.backoff,
-        initial_delay=shape.initial_delay_ms * 1000,
-        max_delay=shape.max_delay_ms * 1000,
-        multiplier=shape.multiplier,
-        jitter=shape.jitter,
-        max_losses=shape.max_losses,
-        rules=tuple(_rule(rule) for rule in shape.rules),
-    )
-
-
-def _rule(shape: RetryRuleShape) -> RetryRule:
-    delay = None if shape.delay_ms is None else shape.delay_ms * 1000
-    return RetryRule(error=shape.error, retry=shape.retry, delay=delay, max_attempts=shape.max_attempts)
 
 
 def _rule_shape(rule: RetryRule) -> RetryRuleShape:

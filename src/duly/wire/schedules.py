@@ -6,9 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from duly.domain.calendars import OnExcluded
-from duly.domain.job import JobType
-from duly.domain.schedule import DstGap, DstOverlap
+from duly.domain.choices import DstGap, DstOverlap, JobType, OnExcluded
 from duly.wire.shapes import CalendarName, Moment, ScheduleText, Seconds, Shape, View, ZoneName
 
 
@@ -21,7 +19,7 @@ class TimingShape(Shape, kw_only=True):
     timezone: ZoneName | None = None
     dst_gap: DstGap = DstGap.RUN_AFTER
     dst_overlap: DstOverlap = DstOverlap.FIRST
-    interval_sec: Annotated[int, Meta(ge=1, le=315_360_000)] | None = None
+    interval_sec: Annotated[float, Meta(ge=1, le=315_360_000)] | None = None
     anchor_at: Moment | None = None
     run_at: Moment | None = None
     delay_sec: Seconds | None = None
@@ -45,6 +43,12 @@ class FireView(View, kw_only=True):
     at: str
     local: str
     note: str | None
+
+
+class JobFireView(FireView, kw_only=True):
+    """One future fire of a job. `isSkipped`: somebody asked to skip it."""
+
+    is_skipped: bool
 
 
 class ExcludedView(View, kw_only=True):

@@ -90,6 +90,8 @@ class TenantView(View, kw_only=True):
     quotas: QuotasView
     version: int
     created_at: str | None
+    # Where it lives, in an installation that has more than one store.
+    store: str | None = None
 
 
 class TenantDetailView(TenantView, kw_only=True):
@@ -125,6 +127,7 @@ def tenant_view(tenant: Tenant) -> TenantView:
         ),
         version=tenant.version,
         created_at=shown(tenant.created_at) if tenant.created_at else None,
+        store=tenant.store,
     )
 
 

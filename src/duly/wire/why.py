@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from duly.domain.why import Answer, WhyCode
+from duly.domain.why.answers import Answer, WhyCode
 from duly.wire.shapes import View, shown
 
 

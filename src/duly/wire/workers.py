@@ -19,6 +19,8 @@ RunId = Annotated[str, Meta(extra_json_schema=pattern("^run_[0-9a-f]{32}$"), exa
 Fence = Annotated[int, Meta(ge=0, le=9_007_199_254_740_991, description="The leaseId under which the execution was answered.")]
 Took = Annotated[float, Meta(ge=0, le=315_360_000)]
 Ttl = Annotated[float, Meta(ge=1, le=3600, description="How long the worker lives without a heartbeat; the server's own otherwise.")]
+# A decade of milliseconds: whatever a wall clock may show.
+Skew = Annotated[float, Meta(ge=-315_576_000_000, le=315_576_000_000)]
 Note = Annotated[str, Meta(max_length=256, extra_json_schema=NO_NUL)]
 Error = Annotated[
     dict[str, Any],
@@ -47,6 +49,7 @@ class RegisterShape(Shape, kw_only=True):
     pid: Annotated[int, Meta(ge=0, le=2_147_483_647)] = 0
     version: Note = ""
     ttl_sec: Ttl | None = None
+    clock_skew_ms: Skew | None = None
 
 
 class RegisteredView(View, kw_only=True):
@@ -103,6 +106,7 @@ class LeasedView(View, kw_only=True):
     idempotency_key: str
     losses: int = 0
     checkpoint: CheckpointView | None = None
+    traceparent: str | None = None
 
 
 class LeaseView(View, kw_only=True):
@@ -114,11 +118,13 @@ class LeaseView(View, kw_only=True):
 
 
 class HeartbeatShape(Shape, kw_only=True):
-    """I am alive. With `waitSec` the answer waits for a stop that is not among those `heard` already."""
+    """I am alive. With `waitSec` the answer waits for a stop that is not among those `heard` already. `clockSkewMs` says how far the
+    worker's clock is ahead of `storeNow`, when that has changed."""
 
     ttl_sec: Ttl | None = None
     wait_sec: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] = 0
     heard: Annotated[list[RunId], Meta(max_length=10_000)] = []
+    clock_skew_ms: Skew | None = None
 
 
 class StopView(View, kw_only=True):
@@ -303,9 +309,11 @@ class ReportView(View, kw_only=True):
 
     results: list[ResultView]
     lines_kept: int
+    lines_dropped: int = 0
 
 
 class KeptView(View, kw_only=True):
-    """How many lines were kept."""
+    """How many lines were kept, and how many were not because the attempt has logged too much."""
 
     lines_kept: int
+    lines_dropped: int = 0

@@ -33,6 +33,14 @@ def two_leases_are_live(story: Story, bad: bool) -> None:
 
 
 @breaks("I4")
+def an_attempt_is_begun_twice(story: Story, bad: bool) -> None:
+    told = asked(story, on_demand(story), 5).ready(5).grant(5.1).start(5.1)
+    if bad:
+        told.start(5.2)
+    told.sink(6).end(6).ends(6)
+
+
+@breaks("I4")
 def a_fence_comes_back(story: Story, bad: bool) -> None:
     job = on_demand(story)
     told = asked(story, job, 5).ready(5).grant(5.1, fence=50).start(5.1).lost(19, retry=20).ready(20)

@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from duly.adapters.remote.connection import ANSWER_TIMEOUT, Server
+from duly.adapters.remote.connection import Server
 from duly.adapters.remote.session import ServerTime, Session
-from duly.adapters.remote.work import WAIT, RemoteCheckpoints, RemoteOutcomes, RemoteReady, RemoteVersions
+from duly.adapters.remote.work import WAIT, RemoteCheckpoints, RemoteOutcomes, RemoteParents, RemoteReady, RemoteVersions
 from duly.domain.errors import DulyError, Forbidden, NotFound, Unavailable
 from duly.domain.execution import Stop, WorkerId
 from duly.domain.ids import parse_execution_id
@@ -45,6 +45,7 @@ class RemoteLiveness:
             pid=about.pid,
             version=about.version,
             ttl_sec=ttl / SECOND,
+            clock_skew_ms=_millis(about.skew),
         )
         asked = self._time.clock.boottime()
         answer = await self._server.post("/v1/workers", shape, RegisteredView)
@@ -55,12 +56,11 @@ class RemoteLiveness:
             self._session.begin(worker, about, ttl)
         return worker
 
-    async def renew(self, worker: WorkerId, now: Instant, ttl: Micros) -> list[Stop] | None:
+    async def renew(self, worker: WorkerId, now: Instant, ttl: Micros, skew: Micros | None = None) -> list[Stop] | None:
         asked = self._time.clock.boottime()
         try:
-            answer = await self._server.post(
-                f"/v1/workers/{worker}/heartbeat", HeartbeatShape(ttl_sec=ttl / SECOND), HeartbeatView, timeout=ttl / SECOND / 3
-            )
+            shape = HeartbeatShape(ttl_sec=ttl / SECOND, clock_skew_ms=_millis(skew))
+            answer = await self._server.post(f"/v1/workers/{worker}/heartbeat", shape, HeartbeatView, timeout=ttl / SECOND / 3)
         except NotFound:
             return None
         assert answer is not None
@@ -78,6 +78,10 @@ class RemoteLiveness:
     async def retire(self, worker: WorkerId, now: Instant) -> None:
         with contextlib.suppress(NotFound):
             await self._server.post(f"/v1/workers/{worker}/drain", DrainShape(retire=True), DrainView)
+
+
+def _millis(skew: Micros | None) -> float | None:
+    return None if skew is None else skew / 1000
 
 
 class RemoteTransport:
@@ -106,7 +110,7 @@ class RemoteTransport:
         wait, worker = min(timeout, WAIT), self._session.worker
         try:
             shape = HeartbeatShape(ttl_sec=self._session.ttl / SECOND, wait_sec=wait, heard=self._heard)
-            answer = await self._server.post(f"/v1/workers/{worker}/heartbeat", shape, HeartbeatView, timeout=wait + ANSWER_TIMEOUT)
+            answer = await self._server.post(f"/v1/workers/{worker}/heartbeat", shape, HeartbeatView, wait=wait)
         except DulyError:
             # The heartbeat says what there is to say about it.
             await asyncio.sleep(PAUSE_AFTER_FAULT)
@@ -117,6 +121,10 @@ class RemoteTransport:
     async def wait_due(self, until: Instant, timeout: float) -> list[Instant]:
         await asyncio.sleep(timeout)
         return []
+
+    async def wait_flow(self, timeout: float) -> bool:
+        await asyncio.sleep(timeout)
+        return False
 
     async def wait_scheduled(self, timeout: float) -> bool:
         await asyncio.sleep(timeout)
@@ -134,6 +142,7 @@ class RemoteStore:
     ready: RemoteReady
     outcomes: RemoteOutcomes
     checkpoints: RemoteCheckpoints
+    parents: RemoteParents
     definitions: RemoteVersions
     liveness: RemoteLiveness
     transport: RemoteTransport
@@ -167,6 +176,7 @@ def open_remote(url: str, key: str, clock: SettableClock, registry: Registry, *,
         ready=ready,
         outcomes=RemoteOutcomes(server, session, clock),
         checkpoints=RemoteCheckpoints(server, session),
+        parents=RemoteParents(server),
         definitions=RemoteVersions(session),
         liveness=RemoteLiveness(server, time, session),
         transport=RemoteTransport(server, session, ready),

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from duly.adapters.remote.connection import ANSWER_TIMEOUT, Server
+from duly.adapters.remote.connection import Server
 from duly.adapters.remote.session import Session
 from duly.domain.errors import Conflict, NotFound
 from duly.domain.execution import Claimed, Finished, LeaseId, LogLine, Saved, WorkerId
@@ -25,12 +25,14 @@ from duly.domain.job import JobVersion
 from duly.domain.lifecycle import COSTS_AN_ATTEMPT, Outcome, State
 from duly.ports.clock import Clock
 from duly.ports.handlers import Places, Registry
+from duly.ports.parents import Parent
 from duly.ports.store import Route
 from duly.wire.workers import (
     MOST_LEASED,
     CheckpointedView,
     CheckpointShape,
     End,
+    FencedShape,
     LeaseShape,
     LeaseView,
     LineShape,
@@ -41,8 +43,9 @@ from duly.wire.workers import (
     ResultShape,
     RoomShape,
 )
+from duly.wire.workflows import ParentsView
 
-WAIT = 25.0
+WAIT = 10.0
 # A poll that is answered at once with nothing (the server is stopping) is not sent again at once.
 PAUSE = 0.5
 LARGEST_REPORT = 4 << 20
@@ -111,7 +114,7 @@ class RemoteReady:
         wait = BRIEFLY if any(room.max == 0 for room in rooms) else WAIT
         shape = LeaseShape(max=min(most, MOST_LEASED), wait_sec=wait, known=sorted(self._session.held), definitions=True, rooms=rooms)
         try:
-            lease = await self._server.post(f"/v1/workers/{worker}/lease", shape, LeaseView, timeout=WAIT + ANSWER_TIMEOUT)
+            lease = await self._server.post(f"/v1/workers/{worker}/lease", shape, LeaseView, wait=wait)
         except NotFound:
             self._session.is_lost = True
             return None
@@ -217,6 +220,19 @@ class RemoteCheckpoints:
     async def saved(self, ids: Sequence[ExecutionId]) -> dict[ExecutionId, Saved]:
         known = self._session.saved
         return {id: known[id] for id in ids if id in known}
+
+
+class RemoteParents:
+    """What the steps before a step came to."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    async def results(self, worker: WorkerId, lease: LeaseId, id: ExecutionId) -> list[Parent]:
+        shape = FencedShape(worker_id=str(worker), fence=lease)
+        view = await self._server.post(f"/v1/executions/{execution_text(id)}/parents", shape, ParentsView)
+        found = () if view is None else view.parents
+        return [Parent(one.name, parse_execution_id(one.execution_id), msgspec.json.encode(one.result).decode()) for one in found]
 
 
 def _parts(finished: Sequence[Finished]) -> Iterator[list[Finished]]:

@@ -9,6 +9,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from duly.adapters.sealed.cipher import Cipher
+from duly.domain.announcements import Named
 from duly.domain.audit import Deed
 from duly.domain.bulk import Candidate, Match
 from duly.domain.errors import Invalid
@@ -19,8 +20,12 @@ from duly.domain.instants import Instant
 from duly.domain.job import Job, JobSpec, JobVersion
 from duly.domain.lifecycle import State
 from duly.domain.secrets import SEALED, has_marks
+from duly.domain.workflow.ids import step_job_id
+from duly.domain.workflow.step import Step
+from duly.ports.flows import Added, Flows, Header, NewStep
 from duly.ports.letters import Batch, Letters
-from duly.ports.search import ExecutionSearch, Search, Step
+from duly.ports.search import MOST_AT_ONCE, ExecutionSearch, Search
+from duly.ports.search import Step as SearchStep
 from duly.ports.store import (
     Admission,
     Definitions,
@@ -30,10 +35,12 @@ from duly.ports.store import (
     Insights,
     Intake,
     JobFilter,
+    JobStep,
     NewJob,
     ReadyQueue,
     Reschedule,
     Store,
+    StoreQueue,
 )
 
 EXECUTION, JOB, BATCH = "execution", "job", "batch"
@@ -50,10 +57,11 @@ def sealed_store(store: Store, keys: Sequence[tuple[str, bytes]]) -> Store:
         store,
         definitions=cast(Definitions, SealedDefinitions(store.definitions, cipher)),
         intake=cast(Intake, SealedIntake(store.intake, cipher)),
-        ready=cast(ReadyQueue, SealedReady(store.ready, store.definitions, cipher)),
+        ready=cast(StoreQueue, SealedReady(store.ready, store.definitions, cipher)),
         insights=cast(Insights, SealedInsights(store.insights, cipher)),
         letters=cast(Letters, SealedLetters(store.letters, cipher)),
         search=cast(Search, SealedSearch(store.search, cipher)),
+        flows=cast(Flows, SealedFlows(store.flows, cipher)),
     )
 
 
@@ -100,8 +108,16 @@ class SealedDefinitions(_Around):
     async def jobs(self, wanted: JobFilter) -> list[Job]:
         return [self._opened_job(job) for job in await self._inner.jobs(wanted)]
 
-    async def waiting_jobs(self, tenant: int, before: Instant, limit: int) -> list[Job]:
-        return [self._opened_job(job) for job in await self._inner.waiting_jobs(tenant, before, limit)]
+    async def job_step(self, wanted: JobFilter, looked_at: int) -> JobStep:
+        step = await self._inner.job_step(wanted, looked_at)
+        return JobStep([self._opened_job(job) for job in step.found], step.reached)
+
+    async def jobs_of_source(self, tenant: int, source: str, before: JobId | None, limit: int) -> list[Job]:
+        return [self._opened_job(job) for job in await self._inner.jobs_of_source(tenant, source, before, limit)]
+
+    async def waiting_jobs(self, tenant: int, before: Instant, limit: int) -> tuple[list[Job], Instant]:
+        jobs, known_until = await self._inner.waiting_jobs(tenant, before, limit)
+        return [self._opened_job(job) for job in jobs], known_until
 
     async def changed_jobs(self, tenant: int, since: Instant, limit: int) -> list[Job]:
         return [self._opened_job(job) for job in await self._inner.changed_jobs(tenant, since, limit)]
@@ -110,12 +126,29 @@ class SealedDefinitions(_Around):
         return {number: self._opened(version) for number, version in (await self._inner.versions(numbers)).items()}
 
     def _sealed(self, tenant: int, id: JobId, spec: JobSpec) -> JobSpec:
-        return spec if spec.payload is None else replace(spec, payload=self._cipher.seal(spec.payload, tenant, JOB, id))
+        steps = tuple(self._sealed_step(tenant, id, step) for step in spec.steps)
+        payload = None if spec.payload is None else self._cipher.seal(spec.payload, tenant, JOB, id)
+        return spec if payload is None and not steps else replace(spec, payload=payload, steps=steps)
+
+    def _sealed_step(self, tenant: int, id: JobId, step: Step) -> Step:
+        """Under the id that the step's own versions have."""
+        if step.payload is None:
+            return step
+        return replace(step, payload=self._cipher.seal(step.payload, tenant, JOB, step_job_id(id, step.name)))
 
     def _opened(self, version: JobVersion) -> JobVersion:
         payload = version.spec.payload
         opened = self._cipher.open_text(payload, version.tenant, {JOB: version.job_id})
+        if version.spec.steps:
+            steps = tuple(self._opened_step(version, step) for step in version.spec.steps)
+            return replace(version, spec=replace(version.spec, payload=opened, steps=steps))
         return version if opened is payload else replace(version, spec=replace(version.spec, payload=opened))
+
+    def _opened_step(self, version: JobVersion, step: Step) -> Step:
+        if step.payload is None:
+            return step
+        ids = {JOB: step_job_id(version.job_id, step.name)}
+        return replace(step, payload=self._cipher.open_text(step.payload, version.tenant, ids))
 
     def _opened_job(self, job: Job) -> Job:
         opened = self._opened(job.version)
@@ -147,6 +180,22 @@ def sealed_execution(cipher: Cipher, item: NewExecution) -> NewExecution:
     return item if item.payload is None else item._replace(payload=cipher.seal(item.payload, item.tenant, EXECUTION, item.id))
 
 
+class SealedFlows(_Around):
+    """Steps that are made, and the payload of the run that they are made of. Results are stored as they are, everywhere."""
+
+    async def add(self, steps: Sequence[NewStep], now: Instant, look_at: Instant) -> Added:
+        sealed = [replace(step, execution=sealed_execution(self._cipher, step.execution)) for step in steps]
+        added: Added = await self._inner.add(sealed, now, look_at)
+        return added
+
+    async def header(self, run: ExecutionId) -> Header:
+        header: Header = await self._inner.header(run)
+        return header._replace(payload=self._cipher.open_text(header.payload, header.tenant, {EXECUTION: run}))
+
+    async def steps(self, tenant: int, run: ExecutionId, after: ExecutionId | None, limit: int) -> list[Execution]:
+        return [opened_execution(self._cipher, one) for one in await self._inner.steps(tenant, run, after, limit)]
+
+
 class SealedReady(_Around):
     """What workers take: opened here, so a worker over HTTP gets it in clear from the server."""
 
@@ -157,6 +206,10 @@ class SealedReady(_Around):
 
     async def claim(self, worker: WorkerId, asks: Sequence[Ask], now: Instant) -> Claimed | None:
         claimed: Claimed | None = await self._inner.claim(worker, asks, now)
+        return None if claimed is None else await self._opened(claimed)
+
+    async def claim_named(self, worker: WorkerId, named: Sequence[Named], now: Instant) -> Claimed | None:
+        claimed: Claimed | None = await self._inner.claim_named(worker, named, now)
         return None if claimed is None else await self._opened(claimed)
 
     async def held_by(self, worker: WorkerId) -> list[Claimed]:
@@ -207,12 +260,12 @@ def opened_execution(cipher: Cipher, execution: Execution) -> Execution:
 class SealedSearch(_Around):
     """What people look for: by anything but what is in a payload."""
 
-    async def step(self, wanted: ExecutionSearch, before: ExecutionId | None, limit: int) -> Step:
+    async def step(self, wanted: ExecutionSearch, before: ExecutionId | None, limit: int, looked_at: int = MOST_AT_ONCE) -> SearchStep:
         if wanted.payload:
             hint = "Look for it by job, time or state, or have what you look for in the job's name."
             raise Invalid("DULY-E145", "Payloads are encrypted, so nobody can search in them.", field="payload", hint=hint)
-        step: Step = await self._inner.step(wanted, before, limit)
-        return Step([opened_execution(self._cipher, execution) for execution in step.found], step.reached)
+        step: SearchStep = await self._inner.step(wanted, before, limit, looked_at)
+        return SearchStep([opened_execution(self._cipher, execution) for execution in step.found], step.reached)
 
     async def by_ids(self, tenant: int, ids: list[ExecutionId]) -> list[Execution]:
         return [opened_execution(self._cipher, execution) for execution in await self._inner.by_ids(tenant, ids)]
@@ -234,11 +287,10 @@ class SealedLetters(_Around):
         ours: set[ExecutionId] = await self._inner.replay(sealed, by, now, deed=deed)
         return ours
 
-    async def add_batch(self, batch: Batch, *, deed: Deed | None = None) -> None:
-        await self._inner.add_batch(replace(batch, about=self._sealed_about(batch.id, batch.about)), deed=deed)
-
-    async def change_batch(self, id: UUID, total: int, about: dict[str, Any], *, deed: Deed | None = None) -> None:
-        await self._inner.change_batch(id, total, self._sealed_about(id, about), deed=deed)
+    async def add_batch(self, batch: Batch, *, deed: Deed | None = None, idempotency: Idempotency | None = None) -> UUID | None:
+        sealed = replace(batch, about=self._sealed_about(batch.id, batch.about))
+        earlier: UUID | None = await self._inner.add_batch(sealed, deed=deed, idempotency=idempotency)
+        return earlier
 
     async def batch(self, tenant: int, id: UUID) -> Batch | None:
         found: Batch | None = await self._inner.batch(tenant, id)

@@ -14,6 +14,7 @@ class Bell:
 
     def __init__(self) -> None:
         self._ready = asyncio.Event()
+        self._flow = asyncio.Event()
         self._cancel = asyncio.Event()
         self._sooner = asyncio.Event()
         self._scheduled = asyncio.Event()
@@ -23,6 +24,7 @@ class Bell:
     def ring(self) -> None:
         """Something may be ready."""
         self._ready.set()
+        self._flow.set()
 
     def ring_cancel(self) -> None:
         """Somebody may have asked for a stop."""
@@ -54,6 +56,9 @@ class Bell:
 
     async def wait_ready(self, timeout: float) -> bool:
         return await _heard(self._ready, timeout)
+
+    async def wait_flow(self, timeout: float) -> bool:
+        return await _heard(self._flow, timeout)
 
     async def wait_scheduled(self, timeout: float) -> bool:
         return await _heard(self._scheduled, timeout)

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from json import dumps, loads
 from typing import Any
 from uuid import UUID
 
+from duly.adapters.sql import listing
 from duly.adapters.sql.audit import append
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
+from duly.adapters.sql.job_rules import demand_channels, keep_rules, rules_in
+from duly.adapters.sql.listing import LAST_ID
 from duly.adapters.sql.quotas import admit_jobs
-from duly.adapters.sql.rows import NEVER, calendar_of, encode, job_of, version_of
+from duly.adapters.sql.rows import NEVER, calendar_of, encode, job_of, readable_version_of
 from duly.domain.audit import Deed
 from duly.domain.calendars import Calendar
-from duly.domain.errors import Conflict, DulyError
+from duly.domain.errors import Conflict
 from duly.domain.ids import JobId, id_floor
 from duly.domain.instants import Instant, to_rfc3339
-from duly.domain.job import Job, JobSpec, JobVersion, route_labels, schedule_of
+from duly.domain.job import Job, JobSpec, JobVersion, route_labels, schedule_of, step_spec
 from duly.domain.lifecycle import JobState
 from duly.domain.pauses import keeps_skip, past_pause
 from duly.domain.shards import shard_of
+from duly.domain.workflow.ids import step_job_id
 from duly.ports.calendars import SkipAnswer
-from duly.ports.store import Idempotency, JobFilter, NewJob, Reschedule
+from duly.ports.store import Idempotency, JobFilter, JobStep, NewJob, Reschedule
 
-log = logging.getLogger("duly.store")
-
-# Larger than every id, so that the first page needs no statement of its own.
-LAST_ID = UUID(int=(1 << 128) - 1)
+# A definition may be large: so many of them are read by one statement.
+VERSIONS_AT_ONCE = 1_000
+# Along a chain every step is of a version that is new to whoever runs it: so many of the next come with the first.
+STEPS_ALONG = 32
+# Jobs that are looked at together when whoever asks does not say.
+AT_ONCE = 1_000
 
 
 Create = Callable[[Sequence[tuple[NewJob, int]], Instant], Action[dict[JobId, int]]]
@@ -59,10 +65,14 @@ class SqlDefinitions:
         if jobs[0].within_quota:
             yield from admit_jobs(jobs[0].tenant, len(jobs), now)
         yield from hold_calendars(jobs[0].tenant, [job.spec for job in jobs])
+        yield from demand_channels(jobs[0].tenant, [job.spec for job in jobs])
         placed: list[tuple[NewJob, int]] = []
         for job in jobs:
             placed.append((job, (yield from _route(job.spec, routes))))
         numbers = yield from self._create(placed, now)
+        for job in jobs:
+            yield from _add_steps(job.id, 1, job.spec, routes, now)
+            yield from keep_rules(job.tenant, (), job.spec, now)
         yield from use_calendars((job.tenant, job.id, job.spec) for job in jobs)
         yield from append([job.deed for job in jobs])
         return [
@@ -76,6 +86,12 @@ class SqlDefinitions:
             for job, route in placed
         ]
 
+    async def made_with(self, tenant: int, idempotency: Idempotency, now: Instant) -> list[UUID] | None:
+        used = one(await self._engine.fetch("used_key", {"tenant": tenant, "key": idempotency.key}))
+        if used is None or used["expires_at"] <= now or bytes(used["body_hash"]) != idempotency.body_hash:
+            return None
+        return [UUID(hex=text) for text in loads(used["answer"])]
+
     async def job(self, tenant: int, id: JobId) -> Job | None:
         row = one(await self._engine.fetch("job", {"tenant": tenant, "id": id}))
         return None if row is None else job_of(row)
@@ -85,25 +101,23 @@ class SqlDefinitions:
         return None if row is None else job_of(row)
 
     async def jobs(self, wanted: JobFilter) -> list[Job]:
-        params = {
-            "tenant": wanted.tenant,
-            "before": wanted.before or LAST_ID,
-            "name": wanted.name,
-            "state": wanted.state,
-            "search": None if wanted.search is None else f"%{_escaped(wanted.search.lower())}%",
-            "handler": wanted.handler,
-            "pool": wanted.pool,
-            "type": wanted.type,
-            "next_fire_after": wanted.next_fire_after,
-            "next_fire_before": wanted.next_fire_before,
-            "quota": wanted.limit,
-            "now": wanted.now,
-        }
-        return [job_of(row) for row in await self._engine.fetch("jobs", params)]
+        found: list[Job] = []
+        while len(found) < wanted.limit:
+            step = await self.job_step(replace(wanted, limit=wanted.limit - len(found)), AT_ONCE)
+            found += step.found
+            if step.reached is None:
+                break
+            wanted = replace(wanted, before=step.reached)
+        return found
 
-    async def waiting_jobs(self, tenant: int, before: Instant, limit: int) -> list[Job]:
-        params = {"tenant": tenant, "before": before, "quota": limit}
-        return [job_of(row) for row in await self._engine.fetch("waiting_jobs", params)]
+    async def job_step(self, wanted: JobFilter, looked_at: int) -> JobStep:
+        return await self._engine.read(lambda: listing.step(wanted, looked_at))
+
+    async def jobs_of_source(self, tenant: int, source: str, before: JobId | None, limit: int) -> list[Job]:
+        return await self._engine.read(lambda: listing.of_source(tenant, source, before or LAST_ID, limit))
+
+    async def waiting_jobs(self, tenant: int, before: Instant, limit: int) -> tuple[list[Job], Instant]:
+        return await self._engine.read(lambda: listing.waiting(tenant, before, limit, self._engine.name))
 
     async def changed_jobs(self, tenant: int, since: Instant, limit: int) -> list[Job]:
         params = {"tenant": tenant, "since": since, "first": id_floor(since), "quota": limit}
@@ -122,16 +136,20 @@ class SqlDefinitions:
     ) -> bool:
         def action() -> Action[bool]:
             yield from hold_calendars(tenant, [spec])
+            yield from demand_channels(tenant, [spec])
             waits, row = yield from _lock_both(tenant, id)
             if row is None or row["state"] == JobState.CANCELLED:
                 return False
-            current = int((yield Call("version_number", {"id": row["version_id"]}))[0]["version"])
+            replaced = (yield Call("replaced_version", {"id": row["version_id"]}))[0]
+            current = int(replaced["version"])
             if expected is not None and current != expected:
                 return False
             if spec.name != row["name"] and (yield Call("name_is_taken", {"tenant": tenant, "name": spec.name, "id": id})):
                 raise name_taken(spec.name)
-            route = yield from _route(spec, {})
+            routes: dict[tuple[str, str, str], int] = {}
+            route = yield from _route(spec, routes)
             number = yield from _add_version(id, current + 1, route, spec, now)
+            yield from _add_steps(id, current + 1, spec, routes, now)
             state = JobState(row["state"])
             if reschedule is None:
                 yield Call("set_schedule_version", {"job_id": id, "version": number})
@@ -156,6 +174,7 @@ class SqlDefinitions:
             yield Call("set_version", {"id": id, "version": number, "name": spec.name, "state": state, "now": now})
             yield Call("drop_calendar_uses", {"job_id": id})
             yield from use_calendars([(tenant, id, spec)])
+            yield from keep_rules(tenant, rules_in(replaced["watched"]), spec, now)
             yield from append([deed])
             return True
 
@@ -194,8 +213,14 @@ class SqlDefinitions:
                     "now": now,
                 },
             )
+            # What the auditor goes by: when nothing was to fire.
+            yield Call("end_pause", {"job_id": id, "now": now})
             if state is JobState.CANCELLED:
                 yield Call("drop_calendar_uses", {"job_id": id})
+                replaced = (yield Call("replaced_version", {"id": row["version_id"]}))[0]
+                yield from keep_rules(tenant, rules_in(replaced["watched"]), None, now)
+            if kept is not JobState.ACTIVE or paused:
+                yield Call("note_pause", {"job_id": id, "now": now, "until": until if paused else None})
             following = NEVER if state is JobState.CANCELLED or next_fire_at is None else next_fire_at
             yield Call(
                 "set_schedule",
@@ -240,14 +265,13 @@ class SqlDefinitions:
 
     async def versions(self, numbers: Sequence[int]) -> dict[int, JobVersion]:
         found: dict[int, JobVersion] = {}
-        for number in numbers:
-            row = one(await self._engine.fetch("version", {"id": number}))
-            if row is not None:
-                try:
-                    found[number] = version_of(row)
-                except (ValueError, DulyError):
-                    # msgspec's errors are ValueErrors. A newer release wrote it: whoever can read it will run it.
-                    log.exception("job version %d cannot be read by this release", number)
+        following = STEPS_ALONG if len(numbers) == 1 else 0
+        for first in range(0, len(numbers), VERSIONS_AT_ONCE):
+            asked = ",".join(map(str, numbers[first : first + VERSIONS_AT_ONCE]))
+            for row in await self._engine.fetch("versions", {"numbers": asked, "following": following}):
+                # What a newer release wrote is left out: whoever can read it will run it.
+                if (version := readable_version_of(row)) is not None:
+                    found[version.number] = version
         return found
 
 
@@ -270,6 +294,15 @@ def use_key(tenant: int, idempotency: Idempotency, ids: Sequence[UUID], now: Ins
     if used is None or bytes(used["body_hash"]) != idempotency.body_hash:
         raise Conflict("DULY-E207", f"The idempotency key {idempotency.key!r} was used for another request.", field="Idempotency-Key")
     return [UUID(hex=text) for text in loads(used["answer"])]
+
+
+def use_key_for_secret(tenant: int, idempotency: Idempotency | None, id: str, now: Instant) -> Action[None]:
+    """Use an idempotency key for something with a secret, which was shown once and is kept nowhere: a repeat makes no second one, and
+    cannot be answered as the first was. `id` is in hexadecimal digits."""
+    earlier = None if idempotency is None else (yield from use_key(tenant, idempotency, [UUID(int=int(id, 16))], now))
+    if earlier is not None:
+        made = f"{earlier[0].int:0{len(id)}x}"
+        raise Conflict("DULY-E213", f"This request has made {made} already, and its secret was shown then.", field="Idempotency-Key")
 
 
 def once(tenant: int, idempotency: Idempotency, ids: list[UUID], now: Instant, write: Action[dict[UUID, UUID]]) -> Action[list[UUID]]:
@@ -377,10 +410,29 @@ def _add_version(job_id: JobId, version: int, route: int, spec: JobSpec, now: In
     return int(row["id"])
 
 
+def _add_steps(job_id: JobId, version: int, spec: JobSpec, routes: dict[tuple[str, str, str], int], now: Instant) -> Action[None]:
+    """The steps of a workflow's version, each with a version of its own. One that runs another workflow has that one's."""
+    rows: list[dict[str, Any]] = []
+    for place, step in enumerate(spec.steps):
+        if step.workflow is not None:
+            continue
+        own = step_spec(spec, step, place)
+        rows.append(
+            {
+                "job_id": step_job_id(job_id, step.name),
+                "version": version,
+                "route": (yield from _route(own, routes)),
+                "max_attempts": own.retry.max_attempts,
+                "definition": encode(own),
+                "now": now,
+                "workflow": job_id,
+                "step": place,
+            }
+        )
+    if rows:
+        yield Many("add_step_version", rows)
+
+
 def name_taken(name: str) -> Conflict:
     """Why a job cannot have this name."""
     return Conflict("DULY-E208", f"A job named {name!r} exists already.", field="name", hint="Change it with PUT, or delete it first.")
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

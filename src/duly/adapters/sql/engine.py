@@ -47,10 +47,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """Run one statement once per set of parameters; nothing comes back."""
+    """Run one statement once per set of parameters; nothing comes back. `is_bound`: they are as the driver takes them already."""
 
     name: str
     params: Sequence[Mapping[str, Any]]
+    is_bound: bool = False
 
 
 Action = Generator[Call | Many, Rows, T]

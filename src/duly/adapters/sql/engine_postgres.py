@@ -1,5 +1,7 @@
 """PostgreSQL over asyncpg: a small pool per lane, planner settings pinned by lane, a deadline on every call.
 
+How a line is opened, what a pooler changes and how a dead one is noticed: postgres/lines.py and postgres/watch.py.
+
 Why lanes: a claim whose generic plan was cached while the tables were near empty took 595 ms at
 100,000 ready rows. With the plan pinned to a walk along the key it takes 5 ms, whatever the
 statistics say; the finish wants the opposite joins. `jit=off` everywhere: compiling costs more
@@ -12,13 +14,15 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlsplit
 
 import asyncpg
 
 from duly.adapters.sql.engine import Action, Call, Lane, Rows
+from duly.adapters.sql.postgres.lines import AWAY, Line, Way, translation
+from duly.adapters.sql.postgres.watch import Watch
 from duly.adapters.sql.statements import Statement, statements
-from duly.domain.errors import DulyError, Unavailable
+from duly.domain.errors import DulyError
+from duly.domain.homes import on_its_way
 from duly.domain.instants import Instant
 from duly.ports.wall import walled_tenant
 
@@ -27,10 +31,12 @@ T = TypeVar("T")
 SCHEMA = "duly"
 # The role behind the wall: see migration 0008.
 WALLED = "duly_tenant"
-DEADLINE = 30.0
-CONNECT_TIMEOUT = 5.0
 ACQUIRE_TIMEOUT = 10.0
+# A migration may rewrite a table; the watch says whether the server is still at it.
+MIGRATION_DEADLINE = 3600.0
 REPEATS = 5
+# A process that stands still in the middle of a transaction holds its locks for no longer.
+LONGEST_PAUSE = "30s"
 
 _WALKS = {
     "plan_cache_mode": "force_generic_plan",
@@ -40,56 +46,60 @@ _WALKS = {
     "enable_mergejoin": "off",
 }
 _HASHES = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_nestloop": "off", "enable_mergejoin": "off"}
-_CUSTOM = {"plan_cache_mode": "force_custom_plan"}
+# Reads of any size, each along keys. Whatever reads a whole table to join it (hash, merge, a copy to walk along) is chosen when the
+# planner misjudges how much is wanted, and it does: each partition may have one of everything.
+_CUSTOM = {"plan_cache_mode": "force_custom_plan", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_material": "off"}
+# … and what is written in batches joins what it has written with what it was given: thousands with thousands.
+_WRITES = "SET LOCAL enable_hashjoin = on"
+_SESSION = {"search_path": SCHEMA, "jit": "off", "timezone": "UTC", "idle_in_transaction_session_timeout": LONGEST_PAUSE}
 _SETTINGS: dict[Lane, dict[str, str]] = {Lane.CLAIM: _WALKS, Lane.FINISH: _HASHES, Lane.GENERAL: _CUSTOM}
 
-# The server is away, going away or coming up; or it refused us for want of room. The outcome of what was sent is unknown.
-_AWAY = (
-    OSError,
-    TimeoutError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.ReadOnlySQLTransactionError,
-    asyncpg.InvalidAuthorizationSpecificationError,
-    asyncpg.InvalidCatalogNameError,
-)
+# What the guard of a tenant that leaves answers (migration 0014).
+MOVING = "DU405"
+_GOODBYES = (asyncpg.AdminShutdownError, asyncpg.CrashShutdownError, asyncpg.CannotConnectNowError, asyncpg.PostgresConnectionError)
 _REPEATABLE = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 
 
 class Pool:
-    """At most `size` connections of one lane, opened when needed, reused last in first out, dropped when they break."""
+    """At most `size` lines of one lane, opened when needed, reused last in first out, dropped when they break."""
 
-    def __init__(self, dsn: str, lane: Lane, size: int) -> None:
-        self._dsn = dsn
+    def __init__(self, way: Way, watch: Watch, lane: Lane, size: int) -> None:
+        self._way = way
+        self._watch = watch
         self._lane = lane
         self._room = asyncio.Semaphore(size)
-        self._idle: list[asyncpg.Connection[asyncpg.Record]] = []
+        self._idle: list[Line] = []
 
     @contextlib.asynccontextmanager
-    async def connection(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-        """Borrow a connection. One that was interrupted in the middle of something does not come back."""
+    async def connection(self, text: str = "") -> AsyncIterator[Line]:
+        """Borrow a line, if possible one that has been sent this text before: to parse and plan a large one anew takes longer than to run
+        it. One that was interrupted in the middle of something does not come back."""
         async with self._placed():
-            connection = await self._open()
+            line = await self._open(text)
+            self._watch.add(line)
             clean = False
             try:
-                yield connection
+                yield line
                 clean = True
+            except (asyncpg.ReadOnlySQLTransactionError, *_GOODBYES):
+                # The primary of a moment ago is a standby now, and the next line goes to whoever takes writes; or the server has said
+                # goodbye. It has said so to others as well, who may not have heard it yet.
+                self._watch.distrust_idle()
+                raise
             except (asyncpg.PostgresError, DulyError):
-                # The server refused a statement, or an action changed its mind: the connection itself is as good as before.
-                clean = not connection.is_in_transaction()
+                # The server refused a statement, or an action changed its mind: the line itself is as good as before.
+                clean = not line.is_closed() and not line.is_in_transaction()
                 raise
             finally:
-                if clean and not connection.is_closed():
-                    self._idle.append(connection)
+                self._watch.remove(line)
+                if clean and not line.is_closed():
+                    self._idle.append(line)
                 else:
-                    connection.terminate()
+                    line.terminate()
 
     @contextlib.asynccontextmanager
     async def _placed(self) -> AsyncIterator[None]:
-        """A place among the lane's connections. Waiting is bounded: behind a server that accepts and says nothing,
+        """A place among the lane's lines. Waiting is bounded: behind a server that accepts and says nothing,
         the thousandth caller would wait for minutes."""
         async with asyncio.timeout(ACQUIRE_TIMEOUT):
             await self._room.acquire()
@@ -98,34 +108,31 @@ class Pool:
         finally:
             self._room.release()
 
-    async def _open(self) -> asyncpg.Connection[asyncpg.Record]:
-        while self._idle:
-            connection = self._idle.pop()
-            if not connection.is_closed():
-                return connection
-        settings = {"search_path": SCHEMA, "jit": "off", "timezone": "UTC"}
-        return await asyncpg.connect(
-            self._dsn,
-            timeout=CONNECT_TIMEOUT,
-            command_timeout=DEADLINE,
-            statement_cache_size=200,
-            server_settings=named(self._dsn, f"duly-{self._lane.value}") | settings | _SETTINGS[self._lane],
-        )
+    async def _open(self, text: str) -> Line:
+        self._idle = [line for line in self._idle if not line.is_closed()]
+        if self._idle:
+            known = (nth for nth in range(len(self._idle) - 1, -1, -1) if text in self._idle[nth].texts)
+            line = self._idle.pop(next(known, -1))
+            line.texts.add(text)
+            return line
+        line = await self._way.open(f"duly-{self._lane.value}", _SESSION | _SETTINGS[self._lane])
+        line.texts.add(text)
+        return line
 
     async def close(self) -> None:
         """Close what is idle; what is borrowed breaks at its next use."""
         idle, self._idle = self._idle, []
-        for connection in idle:
-            with contextlib.suppress(*_AWAY):
-                await connection.close(timeout=2.0)
+        for line in idle:
+            with contextlib.suppress(*AWAY):
+                await line.close(timeout=2.0)
 
     def abandon(self) -> None:
-        """The same when the event loop has ended."""
+        """The same without waiting, also when the event loop has ended."""
         idle, self._idle = self._idle, []
-        for connection in idle:
+        for line in idle:
             # It says goodbye to the server, and then that the loop which would close its socket has ended; the socket goes with it.
             with contextlib.suppress(RuntimeError):
-                connection.terminate()
+                line.terminate()
 
 
 class PostgresEngine:
@@ -135,20 +142,22 @@ class PostgresEngine:
 
     def __init__(self, dsn: str, *, general: int = 8) -> None:
         self.dsn = dsn
+        self.way = Way(dsn)
+        self._watch = Watch(self.way, self._drop_idle)
         self._statements = statements("postgres")
         # Known once somebody has asked.
         self._has_wall: bool | None = None
         self._pools = {
-            Lane.GENERAL: Pool(dsn, Lane.GENERAL, general),
-            Lane.CLAIM: Pool(dsn, Lane.CLAIM, 4),
-            Lane.FINISH: Pool(dsn, Lane.FINISH, 4),
+            Lane.GENERAL: Pool(self.way, self._watch, Lane.GENERAL, general),
+            Lane.CLAIM: Pool(self.way, self._watch, Lane.CLAIM, 4),
+            Lane.FINISH: Pool(self.way, self._watch, Lane.FINISH, 4),
         }
 
     async def run(self, action: Callable[[], Action[T]], lane: Lane = Lane.GENERAL) -> T:
         for repeat in range(REPEATS):
             try:
                 with translated():
-                    async with self._pools[lane].connection() as connection, self._transaction(connection):
+                    async with self._pools[lane].connection() as connection, self._transaction(connection, settings=_WRITES):
                         return await self._drive(connection, action())
             except (*_REPEATABLE, asyncpg.UniqueViolationError):
                 # Two transactions met in an unlucky order and the server undid ours entirely: again, from the top. A key that
@@ -170,8 +179,8 @@ class PostgresEngine:
         for repeat in range(REPEATS):
             try:
                 with translated():
-                    async with self._pools[lane].connection() as connection:
-                        if walled_tenant() is not None:
+                    async with self._pools[lane].connection(statement.text) as connection:
+                        if connection.local or walled_tenant() is not None:
                             async with self._transaction(connection):
                                 return await connection.fetch(statement.text, *_arguments(statement, params))
                         return await connection.fetch(statement.text, *_arguments(statement, params))
@@ -189,8 +198,8 @@ class PostgresEngine:
 
     async def script(self, text: str) -> None:
         with translated():
-            async with self._pools[Lane.GENERAL].connection() as connection, connection.transaction():
-                await connection.execute(text)
+            async with self._pools[Lane.GENERAL].connection() as connection, self._transaction(connection):
+                await connection.execute(text, timeout=MIGRATION_DEADLINE)
 
     async def store_now(self) -> Instant:
         with translated():
@@ -199,10 +208,16 @@ class PostgresEngine:
                 return now
 
     async def close(self) -> None:
+        self._watch.close()
         for pool in self._pools.values():
             await pool.close()
 
     def abandon(self) -> None:
+        for pool in self._pools.values():
+            pool.abandon()
+
+    def _drop_idle(self) -> None:
+        """One line was dead: whatever lay idle beside it is not to be trusted either."""
         for pool in self._pools.values():
             pool.abandon()
 
@@ -212,19 +227,19 @@ class PostgresEngine:
             async with self._pools[Lane.GENERAL].connection() as connection:
                 return await self._is_walled(connection)
 
-    async def _is_walled(self, connection: asyncpg.Connection[asyncpg.Record]) -> bool:
+    async def _is_walled(self, connection: Line) -> bool:
         if self._has_wall is None:
             self._has_wall = await _can_build_wall(connection)
         return self._has_wall
 
     @contextlib.asynccontextmanager
-    async def _transaction(self, connection: asyncpg.Connection[asyncpg.Record], mode: str = "") -> AsyncIterator[None]:
+    async def _transaction(self, connection: Line, mode: str = "", settings: str = "") -> AsyncIterator[None]:
         """A transaction, behind the tenant's wall when the task asks on behalf of one; beginning it costs one round trip either way."""
         tenant = walled_tenant()
         wall = ""
         if tenant is not None and await self._is_walled(connection):
             wall = f"SET LOCAL ROLE {WALLED}; SET LOCAL duly.tenant = '{tenant:d}'"
-        await connection.execute(f"BEGIN {mode}; {wall}")
+        await connection.execute(f"BEGIN {mode}; {connection.local} {settings}; {wall}")
         try:
             yield
         except (asyncpg.PostgresError, DulyError):
@@ -232,7 +247,7 @@ class PostgresEngine:
             raise
         await connection.execute("COMMIT")
 
-    async def _drive(self, connection: asyncpg.Connection[asyncpg.Record], action: Action[T]) -> T:
+    async def _drive(self, connection: Line, action: Action[T]) -> T:
         rows: Rows = ()
         try:
             wanted = next(action)
@@ -249,7 +264,7 @@ class PostgresEngine:
             return result
 
 
-async def _can_build_wall(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
+async def _can_build_wall(connection: Line) -> bool:
     """The role and its policies exist, and we may take it on; the right to make roles is not everybody's."""
     try:
         async with connection.transaction():
@@ -266,23 +281,14 @@ def _arguments(statement: Statement, params: Mapping[str, Any]) -> list[Any]:
     return [params[name] for name in statement.names]
 
 
-def named(dsn: str, name: str) -> dict[str, str]:
-    """What a connection is called on the server: as the store's URL says with `application_name`, else by what it is for."""
-    given = dict(parse_qsl(urlsplit(dsn).query)).get("application_name")
-    return {"application_name": given or name}
-
-
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
     """Driver errors that mean "the server is away" leave as Unavailable."""
     try:
         yield
-    except _AWAY as error:
-        raise Unavailable(
-            "DULY-E501", f"PostgreSQL does not answer: {_words(error)}", hint="Check DULY_STORE, and that the server runs."
-        ) from error
-
-
-def _words(error: BaseException) -> str:
-    text = str(error).strip().split("\n")[0]
-    return text or type(error).__name__
+    except AWAY as error:
+        raise translation(error) from error
+    except asyncpg.PostgresError as error:
+        if error.sqlstate == MOVING:
+            raise on_its_way() from error
+        raise

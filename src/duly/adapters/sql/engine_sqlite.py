@@ -14,7 +14,7 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from uuid import UUID
@@ -22,6 +22,7 @@ from uuid import UUID
 from duly.adapters.sql.engine import Action, Call, Lane, Rows
 from duly.adapters.sql.statements import Statement, statements
 from duly.domain.errors import Unavailable
+from duly.domain.homes import on_its_way
 from duly.domain.instants import Instant
 
 T = TypeVar("T")
@@ -47,20 +48,32 @@ PRAGMA foreign_keys = OFF;
 
 
 @dataclass(slots=True)
-class _Job:
-    """Work for a thread, and whom to tell."""
+class _Work:
+    """Work on a connection, and what came of it."""
 
     work: Callable[[sqlite3.Connection], Any]
-    loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Any]
     result: Any = None
     error: BaseException | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Job(_Work):
+    """Work for a thread, and whom to tell."""
+
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+
+
+# What the guard of a tenant that leaves answers (sql/homes.sqlite.sql).
+MOVING = "DULY-E405"
 
 
 class SqliteEngine:
     """A SQLite file, or a database in memory (path `:memory:`), which has the writer's connection only."""
 
     name = "sqlite"
+    # Whether its connections stay in the threads that opened them.
+    _is_of_one_thread = True
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -132,7 +145,7 @@ class SqliteEngine:
         if self._closed:
             raise Unavailable("DULY-E502", "The store is closed.")
         loop = asyncio.get_running_loop()
-        job = _Job(work, loop, loop.create_future())
+        job = _Job(work, loop=loop, future=loop.create_future())
         where.put(job)
         return await job.future
 
@@ -140,7 +153,11 @@ class SqliteEngine:
 
     def _connect(self, cache_kib: int = WRITER_CACHE_KIB) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self.path, isolation_level=None, cached_statements=400, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=True
+            self.path,
+            isolation_level=None,
+            cached_statements=400,
+            timeout=BUSY_TIMEOUT_MS / 1000,
+            check_same_thread=self._is_of_one_thread,
         )
         connection.row_factory = sqlite3.Row
         connection.executescript(f"{_SETTINGS} PRAGMA cache_size = -{cache_kib};")
@@ -173,7 +190,7 @@ class SqliteEngine:
             group.append(job)
         return group, False
 
-    def _commit_together(self, connection: sqlite3.Connection, group: list[_Job]) -> None:
+    def _commit_together(self, connection: sqlite3.Connection, group: Sequence[_Work]) -> None:
         try:
             connection.execute("BEGIN IMMEDIATE")
             for job in group:
@@ -183,7 +200,7 @@ class SqliteEngine:
                 except sqlite3.OperationalError:
                     raise
                 except BaseException as error:
-                    job.error = error
+                    job.error = on_its_way() if str(error) == MOVING else error
                     connection.execute("ROLLBACK TO job")
                 connection.execute("RELEASE job")
             connection.execute("COMMIT")
@@ -232,7 +249,8 @@ class SqliteEngine:
                 if isinstance(wanted, Call):
                     rows = self._execute(connection, self._statements[wanted.name], wanted.params)
                 else:
-                    connection.executemany(self._statements[wanted.name].text, [_bind(params) for params in wanted.params])
+                    rows_of = wanted.params if wanted.is_bound else [_bind(params) for params in wanted.params]
+                    connection.executemany(self._statements[wanted.name].text, rows_of)
                     rows = ()
                 wanted = action.send(rows)
         except StopIteration as end:
@@ -246,6 +264,9 @@ class SqliteEngine:
 class InlineSqliteEngine(SqliteEngine):
     """The same engine without threads: calls run on the loop, so a run of it is deterministic. For tests and simulation."""
 
+    # Whoever calls it from several threads sees to it that they take turns.
+    _is_of_one_thread = False
+
     def __init__(self, path: str = ":memory:") -> None:
         self.path = path
         self._statements = statements("sqlite")
@@ -253,7 +274,7 @@ class InlineSqliteEngine(SqliteEngine):
         self._connection = self._connect()
 
     async def _submit(self, where: queue.SimpleQueue[_Job | None], work: Callable[[sqlite3.Connection], Any]) -> Any:
-        job = _Job(work, asyncio.get_running_loop(), asyncio.get_running_loop().create_future())
+        job = _Work(work)
         self._commit_together(self._connection, [job])
         if job.error is not None:
             raise job.error

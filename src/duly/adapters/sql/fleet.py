@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+
+import msgspec
 
 from duly.adapters.sql.engine import Action, Call, Engine, one
 from duly.adapters.sql.rows import as_uuid, encode
 from duly.domain.execution import Stop, WorkerId
 from duly.domain.instants import HOUR, Instant, Micros
-from duly.ports.store import ShardLease, WorkerAbout
+from duly.ports.store import DispatcherAbout, DispatcherRow, ShardLease, WorkerAbout
 
 
 class SqlLeases:
@@ -23,25 +26,46 @@ class SqlLeases:
             for row in await self._engine.fetch("shards", {})
         ]
 
-    async def announce_dispatcher(self, name: str, now: Instant, ttl: Micros) -> list[str]:
+    async def glance(self, but: str, since: Instant, until: Instant) -> list[ShardLease]:
+        return [
+            ShardLease(row["shard"], row["epoch"], row["owner"], row["lease_until"], row["progress_at"], bool(row["is_late"]))
+            for row in await self._engine.fetch("glance", {"but": but, "since": since, "until": until})
+        ]
+
+    async def announce_dispatcher(self, name: str, now: Instant, ttl: Micros, about: DispatcherAbout | None = None) -> list[str]:
+        says = None if about is None else encode(about)
+
         def action() -> Action[list[str]]:
-            yield Call("announce_dispatcher", {"name": name, "expires_at": now + ttl})
+            yield Call("announce_dispatcher", {"name": name, "expires_at": now + ttl, "about": says})
             return [row["name"] for row in (yield Call("dispatchers", {"now": now, "beyond_sense": now + 2 * ttl}))]
 
         return await self._engine.run(action)
 
-    async def take(self, shard: int, seen_epoch: int, owner: str, now: Instant, ttl: Micros, patience: Micros) -> int | None:
-        params = {
-            "shard": shard,
-            "seen_epoch": seen_epoch,
-            "owner": owner,
-            "now": now,
-            "lease_until": now + ttl,
-            "no_progress_since": now - patience,
-            "beyond_sense": now + 2 * ttl,
-        }
-        row = one(await self._engine.fetch("take_shard", params))
-        return None if row is None else int(row["epoch"])
+    async def dispatchers(self, now: Instant) -> list[DispatcherRow]:
+        rows = await self._engine.fetch("dispatchers_about", {"now": now})
+        return [DispatcherRow(row["name"], row["expires_at"], _about(row["about"])) for row in rows]
+
+    async def take(self, seen: Sequence[ShardLease], owner: str, now: Instant, ttl: Micros, dead: Sequence[str] = ()) -> dict[int, int]:
+        def action() -> Action[dict[int, int]]:
+            epochs: dict[int, int] = {}
+            for lease in seen:
+                params = {"shard": lease.shard, "seen_epoch": lease.epoch, "seen_progress": lease.progress_at}
+                row = one((yield Call("take_shard", params | {"owner": owner, "now": now, "lease_until": now + ttl})))
+                if row is not None:
+                    epochs[lease.shard] = int(row["epoch"])
+            owners = {lease.owner for lease in seen if lease.owner is not None and lease.shard in epochs}
+            for gone in sorted(owners.union(dead if epochs else ())):
+                yield Call("drop_dispatchers", {"name": gone, "long_ago": now - HOUR})
+            return epochs
+
+        return await self._engine.run(action)
+
+    async def stir(self, owner: str, shards: Sequence[int], now: Instant) -> None:
+        def action() -> Action[None]:
+            for shard in shards:
+                yield Call("stir_shard", {"shard": shard, "owner": owner, "now": now})
+
+        await self._engine.run(action)
 
     async def renew(self, owner: str, epochs: dict[int, int], now: Instant, ttl: Micros) -> list[int]:
         if not epochs:
@@ -58,6 +82,10 @@ class SqlLeases:
             yield Call("drop_dispatchers", {"name": owner, "long_ago": now - HOUR})
 
         await self._engine.run(action)
+
+
+def _about(text: str | None) -> DispatcherAbout | None:
+    return None if text is None else msgspec.json.decode(text, type=DispatcherAbout)
 
 
 def _give_up(owner: str, epochs: dict[int, int]) -> Action[None]:
@@ -79,10 +107,12 @@ class SqlLiveness:
         row = one(await self._engine.fetch("register_worker", params))
         return int(row["id"])
 
-    async def renew(self, worker: WorkerId, now: Instant, ttl: Micros) -> list[Stop] | None:
+    async def renew(self, worker: WorkerId, now: Instant, ttl: Micros, skew: Micros | None = None) -> list[Stop] | None:
         params = {"worker": worker, "now": now, "expires_at": now + ttl, "beyond_sense": now + 2 * ttl}
         if not await self._engine.fetch("renew_worker", params):
             return None
+        if skew is not None:
+            await self._engine.fetch("tell_skew", {"worker": worker, "skew": skew})
         return [Stop(as_uuid(row["id"]), row["kill_at"]) for row in await self._engine.fetch("cancels_of_worker", {"worker": worker})]
 
     async def drain(self, worker: WorkerId) -> None:

@@ -16,8 +16,10 @@ from typing import Any
 from uuid import UUID
 
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
-from duly.adapters.sql.rows import as_uuid, as_uuids
+from duly.adapters.sql.rows import as_uuid, as_uuids, encode
+from duly.domain.dependencies import OPEN
 from duly.domain.errors import Unavailable
+from duly.domain.ids import id_floor
 from duly.domain.instants import SECOND, Instant
 from duly.domain.limits import Gate
 from duly.domain.shards import shard_of
@@ -28,6 +30,8 @@ log = logging.getLogger("duly.store")
 AT_ONCE = 500
 # How often to look whether somebody who holds a slot of a rate has started at last.
 LOOK_AGAIN = SECOND
+# … and whether the job that others wait for has succeeded, though nobody said so.
+LOOK_FOR_SUCCESS = 5 * SECOND
 
 
 @dataclass(slots=True)
@@ -82,12 +86,15 @@ def open_gate(gate: UUID, now: Instant) -> Action[Passed]:
     row = one((yield Call("lock_gate", {"gate": gate})))
     if row is None:
         return Passed()
+    passed = Passed()
+    capacity = row["capacity"]
+    if capacity == 0:
+        capacity = yield from _look_at_awaited(gate, now)
     is_rate = row["lasts"] is not None
     if is_rate:
         yield Call("note_starts", {"gate": gate})
         yield Call("drop_expired_slots", {"gate": gate, "now": now})
-    room = row["capacity"] - one((yield Call("count_slots", {"gate": gate, "now": now})))["n"]
-    passed = Passed()
+    room = capacity - one((yield Call("count_slots", {"gate": gate, "now": now})))["n"]
     if room > 0:
         quota = min(room, AT_ONCE)
         found = yield Call("next_at_gate", {"gate": gate, "quota": quota})
@@ -128,6 +135,48 @@ def _look_again(gate: UUID, now: Instant) -> Action[None]:
     yield Call("look_at_gate", {"gate": gate, "look_at": look_at})
 
 
+def _look_at_awaited(gate: UUID, now: Instant) -> Action[int]:
+    """A gate that is closed until another job has succeeded: how many it lets through. At the deadline it opens, or who waits is skipped.
+
+    It is called after the commit of a fire that waits, and after the commit of a success: of the two, whoever wrote second sees the other.
+    """
+    awaited = one((yield Call("awaited", {"gate": gate})))
+    if awaited is None:
+        return 0
+    params = {"tenant": awaited["tenant"], "job": awaited["job"], "first": awaited["first"], "past": awaited["past"]}
+    is_met = bool((yield Call("awaited_success", params | {"first_id": id_floor(awaited["first"])})))
+    is_over = now >= awaited["deadline"]
+    if is_met or (is_over and awaited["runs"]):
+        if not is_met:
+            told = f"runs without the job {awaited['job']!r}, which had not succeeded by the deadline"
+            waiting = yield Call("next_at_gate", {"gate": gate, "quota": AT_ONCE})
+            yield Many("note_in_log", [{"id": row["id"], "attempt": row["attempt"], "now": now, "message": told} for row in waiting])
+        yield Call("set_gate", {"gate": gate, "capacity": OPEN, "lasts": None})
+        yield Call("drop_awaited", {"gate": gate})
+        yield Call("look_at_gate", {"gate": gate, "look_at": None})
+        return OPEN
+    if is_over:
+        found = yield Call("next_at_gate", {"gate": gate, "quota": AT_ONCE})
+        for waiter in found:
+            yield from _skip(gate, waiter, awaited["job"], now)
+        if len(found) < AT_ONCE:
+            yield Call("look_at_gate", {"gate": gate, "look_at": None})
+        return 0
+    yield Call("look_at_gate", {"gate": gate, "look_at": min(awaited["deadline"], now + LOOK_FOR_SUCCESS)})
+    return 0
+
+
+def _skip(gate: UUID, waiter: Any, job: str, now: Instant) -> Action[None]:
+    """It has waited in vain. Its place is free; who waits for that is let in by the sweeper."""
+    id = waiter["id"]
+    yield Call("leave_gate_queue", {"gate": gate, "rank": waiter["rank"], "id": id})
+    yield Call("drop_blocked", {"id": id})
+    yield Call("drop_slots", {"id": id, "started_at": None})
+    held = one((yield Call("place_of_flow", {"id": id})))
+    yield Call("free_place", {"job_id": held["job_id"], "id": id})
+    yield Call("skip", {"id": id, "now": now, "error": encode({"reason": "dependency", "job": job})})
+
+
 def make_gates(gates: Iterable[Gate], tenant: int) -> Action[None]:
     """See to it that these gates are there, as wide as the newest version says, until this transaction ends.
 
@@ -146,7 +195,12 @@ def make_gates(gates: Iterable[Gate], tenant: int) -> Action[None]:
         while not held:
             yield Call("make_gate", params)
             held = yield Call("hold_gate", {"gate": gate.id})
-        yield Call("set_gate", params)
+        if gate.awaited is None:
+            yield Call("set_gate", params)
+        else:
+            # Looked at soon, should nobody come to do it after the commit.
+            yield Call("add_awaited", {"gate": gate.id, "tenant": tenant, **gate.awaited._asdict()})
+            yield Call("look_at_gate", {"gate": gate.id, "look_at": gate.awaited.first})
 
 
 def clear_away(quota: int) -> Action[int]:
@@ -160,4 +214,5 @@ def clear_away(quota: int) -> Action[int]:
         awaited = {gate for row in (yield Call("awaited_gates", {"idle": idle})) for gate in as_uuids(row["gates"])}
         idle = [gate for gate in idle if gate not in awaited]
     yield Many("drop_gate", [{"gate": gate} for gate in idle])
+    yield Many("drop_awaited", [{"gate": gate} for gate in idle])
     return len(idle)

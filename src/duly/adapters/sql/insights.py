@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from duly.adapters.sql.definitions import LAST_ID
 from duly.adapters.sql.engine import Engine, one
+from duly.adapters.sql.listing import LAST_ID
 from duly.adapters.sql.rows import as_uuid, attempt_of, execution_of, log_of, worker_of
 from duly.domain.execution import Attempt, Execution, LogLine
 from duly.domain.ids import ExecutionId
@@ -15,6 +15,10 @@ from duly.ports.store import ExecutionFilter, WorkerRow
 
 # A listing by state reads from the table that the state is: never a scan of the history.
 _IDS_BY_STATE = {State.SCHEDULED: "ids_scheduled", State.BLOCKED: "ids_blocked", State.PENDING: "ids_pending", State.RUNNING: "ids_running"}
+# A count ends here, and means "at least".
+COUNTED_TO = 1_000_000
+# Dead letters have no tenant of their own, so each is looked up: fewer of them.
+DEAD_COUNTED_TO = 10_000
 _COUNTS_BY_STATE = {
     State.SCHEDULED: "count_scheduled",
     State.BLOCKED: "count_blocked",
@@ -71,11 +75,22 @@ class SqlInsights:
         return [worker_of(row) for row in await self._engine.fetch("workers", {"lost_since": now - HOUR, "tenant": tenant})]
 
     async def standing_counts(self, tenant: int) -> dict[State, int]:
-        return {state: int(one(await self._engine.fetch(name, {"tenant": tenant}))["n"]) for state, name in _COUNTS_BY_STATE.items()}
+        counts: dict[State, int] = {}
+        for state, name in _COUNTS_BY_STATE.items():
+            most = DEAD_COUNTED_TO if state is State.DEAD else COUNTED_TO
+            counts[state] = int(one(await self._engine.fetch(name, {"tenant": tenant, "most": most}))["n"])
+        return counts
 
     async def job_counts(self, tenant: int, now: Instant) -> dict[JobState, int]:
-        rows = await self._engine.fetch("job_counts", {"tenant": tenant, "now": now})
-        return {JobState(row["state"]): int(row["n"]) for row in rows}
+        most = {"tenant": tenant, "most": COUNTED_TO}
+        counts = {state: int(one(await self._engine.fetch("count_jobs_in_state", most | {"state": state}))["n"]) for state in JobState}
+        paused = int(one(await self._engine.fetch("count_jobs_paused_until", most | {"now": now}))["n"])
+        counts[JobState.ACTIVE] -= paused
+        counts[JobState.PAUSED] += paused
+        return {state: count for state, count in counts.items() if count}
 
     async def ready_by_pool(self, tenant: int) -> list[tuple[str, int, int | None]]:
-        return [(row["pool"], row["pending"], row["oldest"]) for row in await self._engine.fetch("ready_by_pool", {"tenant": tenant})]
+        return [
+            (row["pool"], row["pending"], row["oldest"])
+            for row in await self._engine.fetch("ready_by_pool", {"tenant": tenant, "most": COUNTED_TO})
+        ]

@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping
 from json import dumps
 
 from duly.adapters.sql.audit import append
+from duly.adapters.sql.definitions import use_key_for_secret
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
 from duly.adapters.sql.rows import key_of, session_of
 from duly.domain.audit import Deed
+from duly.domain.homes import Standing
 from duly.domain.instants import Instant, Micros, to_rfc3339
 from duly.domain.keys import KeyRow, Minted, check_revocation, check_rotation, rotated
 from duly.domain.sessions import IDLE, LONGEST, LinkRow, SessionRow
+from duly.ports.dispatch import Idempotency
 
 _PLAIN = ("id", "tenant", "role", "name", "hash", "created_at", "expires_at", "revoked_at", "prefix", "lasts", "replaces", "family")
 
@@ -26,8 +29,9 @@ class SqlKeys:
         row = one(await self._engine.fetch("key", {"id": id}))
         return None if row is None else key_of(row)
 
-    async def add_key(self, row: KeyRow, *, deed: Deed | None = None) -> bool:
+    async def add_key(self, row: KeyRow, *, deed: Deed | None = None, idempotency: Idempotency | None = None) -> bool:
         def action() -> Action[bool]:
+            yield from use_key_for_secret(row.tenant, idempotency, row.id, row.created_at)
             if not (yield Call("add_key", _params(row))):
                 return False
             yield from append([deed])
@@ -152,7 +156,8 @@ class SqlSessions:
 
     async def tenant(self, name: str) -> int | None:
         row = one(await self._engine.fetch("tenant_named", {"name": name}))
-        return None if row is None else int(row["tenant"])
+        # One that has left, or has not arrived, is nobody's here.
+        return int(row["tenant"]) if row is not None and row["standing"] in (Standing.HERE, Standing.LEAVING) else None
 
 
 def _locked(tenant: int) -> Action[dict[str, KeyRow]]:

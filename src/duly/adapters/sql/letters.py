@@ -9,10 +9,11 @@ from uuid import UUID
 import msgspec
 
 from duly.adapters.sql.audit import append
-from duly.adapters.sql.definitions import LAST_ID
+from duly.adapters.sql.definitions import use_key
 from duly.adapters.sql.engine import Action, Call, Engine, one
 from duly.adapters.sql.firing import enqueue_each
 from duly.adapters.sql.gates import open_gates
+from duly.adapters.sql.listing import LAST_ID
 from duly.adapters.sql.quotas import admit_each
 from duly.adapters.sql.rows import as_uuid, encode
 from duly.domain.audit import Deed
@@ -22,6 +23,7 @@ from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant
 from duly.domain.lifecycle import Outcome, State, is_final
 from duly.domain.why.errors import error_of
+from duly.ports.dispatch import Idempotency
 from duly.ports.letters import Batch, Letter, Settling
 
 _IDS_BY_STATE = {State.SCHEDULED: "ids_scheduled", State.BLOCKED: "ids_blocked", State.PENDING: "ids_pending", State.RUNNING: "ids_running"}
@@ -33,12 +35,16 @@ class SqlLetters:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def open_letters(self, tenant: int, job_id: JobId | None, before: ExecutionId | None, limit: int) -> list[Letter]:
-        params: dict[str, Any] = {"tenant": tenant, "before": before or LAST_ID, "quota": limit}
-        name = "open_letters"
-        if job_id is not None:
-            name, params["job_id"] = "open_letters_of_job", job_id
-        return [_letter_of(row) for row in await self._engine.fetch(name, params)]
+    async def open_letters(
+        self, tenant: int, job_id: JobId | None, before: ExecutionId | None, limit: int
+    ) -> tuple[list[Letter], ExecutionId | None]:
+        def action() -> Action[tuple[list[Letter], ExecutionId | None]]:
+            rows = yield Call("ids_unusual", {"state": State.DEAD, "before": before or LAST_ID, "quota": limit})
+            ids = [as_uuid(row["id"]) for row in rows]
+            found = (yield Call("open_letters", {"tenant": tenant, "job_id": job_id, "ids": ids})) if ids else ()
+            return [_letter_of(row) for row in found], ids[-1] if len(ids) == limit else None
+
+        return await self._engine.read(action)
 
     async def candidates(
         self, tenant: int, match: Match, states: frozenset[State], before: ExecutionId | None, limit: int
@@ -113,7 +119,7 @@ class SqlLetters:
 
         return await self._engine.run(action)
 
-    async def add_batch(self, batch: Batch, *, deed: Deed | None = None) -> None:
+    async def add_batch(self, batch: Batch, *, deed: Deed | None = None, idempotency: Idempotency | None = None) -> UUID | None:
         params = {
             "batch": batch.id,
             "tenant": batch.tenant,
@@ -125,22 +131,51 @@ class SqlLetters:
             "about": encode(batch.about),
         }
 
-        def action() -> Action[None]:
+        def action() -> Action[UUID | None]:
+            if idempotency is not None:
+                earlier = yield from use_key(batch.tenant, idempotency, [batch.id], batch.asked_at)
+                if earlier is not None:
+                    return earlier[0]
             yield Call("add_batch", params)
             yield from append([deed])
+            return None
+
+        return await self._engine.run(action)
+
+    async def keep_answer(self, id: UUID, key: str, answer: dict[str, Any]) -> None:
+        def action() -> Action[None]:
+            about = yield from _locked_about(id)
+            if about is not None:
+                yield from _change(id, about | {"answers": about.get("answers", {}) | {key: answer}}, None)
 
         await self._engine.run(action)
 
-    async def change_batch(self, id: UUID, total: int, about: dict[str, Any], *, deed: Deed | None = None) -> None:
-        def action() -> Action[None]:
-            yield Call("change_batch", {"batch": id, "total": total, "about": encode(about)})
-            yield from append([deed])
+    async def abort_batch(self, id: UUID, now: Instant, *, deed: Deed | None = None) -> bool:
+        def action() -> Action[bool]:
+            about = yield from _locked_about(id)
+            if about is None or about.get("abortedAt") is not None:
+                return False
+            yield from _change(id, about | {"abortedAt": now}, deed)
+            return True
 
-        await self._engine.run(action)
+        return await self._engine.run(action)
 
-    async def drop_batch(self, id: UUID, *, deed: Deed | None = None) -> None:
+    async def end_canaries(self, id: UUID, *, deed: Deed | None = None) -> bool:
+        def action() -> Action[bool]:
+            about = yield from _locked_about(id)
+            if about is None or about.get("abortedAt") is not None:
+                return False
+            if about.pop("canary", None) is not None:
+                yield from _change(id, about, deed)
+            return True
+
+        return await self._engine.run(action)
+
+    async def drop_batch(self, id: UUID, *, deed: Deed | None = None, idempotency: Idempotency | None = None) -> None:
         def action() -> Action[None]:
-            yield Call("drop_batch", {"batch": id})
+            tenant = one((yield Call("drop_batch", {"batch": id})))
+            if tenant is not None and idempotency is not None:
+                yield Call("forget_key", {"tenant": tenant["tenant"], "key": idempotency.key})
             yield from append([deed])
 
         await self._engine.run(action)
@@ -156,13 +191,25 @@ class SqlLetters:
     async def batch_counts(self, id: UUID) -> dict[State, int]:
         return {State(row["state"]): int(row["n"]) for row in await self._engine.fetch("batch_counts", {"batch": id})}
 
-    async def backfilled(self, tenant: int, job_id: JobId, first: Instant, last: Instant) -> list[tuple[Instant, State]]:
+    async def backfilled(self, tenant: int, job_id: JobId, first: Instant, last: Instant) -> list[tuple[UUID, Instant, State]]:
         params = {"tenant": tenant, "job_id": job_id, "first": first, "last": last}
-        return [(row["scheduled_at"], State(row["state"])) for row in await self._engine.fetch("backfilled", params)]
+        rows = await self._engine.fetch("backfilled", params)
+        return [(as_uuid(row["batch"]), row["scheduled_at"], State(row["state"])) for row in rows]
 
     async def last_due(self, id: UUID) -> Instant | None:
         found: Instant | None = one(await self._engine.fetch("last_due", {"batch": id}))["at"]
         return found
+
+
+def _locked_about(id: UUID) -> Action[dict[str, Any] | None]:
+    """What is known about a batch, locked: of two who change it neither forgets what the other has written."""
+    row = one((yield Call("lock_batch", {"batch": id})))
+    return None if row is None else msgspec.json.decode(row["about"])
+
+
+def _change(id: UUID, about: dict[str, Any], deed: Deed | None) -> Action[None]:
+    yield Call("change_batch", {"batch": id, "about": encode(about)})
+    yield from append([deed])
 
 
 def _sources(tenant: int, match: Match, states: frozenset[State], before: UUID, limit: int) -> Action[list[ExecutionId]]:

@@ -2,47 +2,72 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
+from json import loads
 from typing import Any
-from uuid import UUID
+from uuid import UUID, SafeUUID
 
 import msgspec
 
 from duly.adapters.sql.engine import Row
+from duly.adapters.sql.specs import spec_of
 from duly.domain.calendars import Calendar
+from duly.domain.errors import DulyError
 from duly.domain.execution import Attempt, DueSchedule, Execution, LogLine, Lost, Saved
+from duly.domain.homes import Standing
 from duly.domain.instants import Instant
-from duly.domain.job import Job, JobSpec, JobVersion
+from duly.domain.job import Job, JobVersion
 from duly.domain.keys import KeyRow
 from duly.domain.lifecycle import JobState, Outcome, SkipReason, State, Trigger
 from duly.domain.sessions import SessionRow
+from duly.domain.unreadable import Unreadable
 from duly.ports.calendars import CalendarRow
 from duly.ports.letters import Settling
 from duly.ports.store import WorkerAbout, WorkerRow
 
 # A schedule without a next fire waits for an instant beyond all time, so that one index serves every schedule.
 NEVER: Instant = 1 << 62
+# How a decoder says that it cannot: out of range, malformed for it, or too deep.
+UNDECODABLE = (msgspec.DecodeError, RecursionError)
 
-_spec_decoder = msgspec.json.Decoder(JobSpec)
+log = logging.getLogger("duly.store")
+
 _calendar_decoder = msgspec.json.Decoder(Calendar)
 _about_decoder = msgspec.json.Decoder(WorkerAbout)
 
 
+_new, _set, _int, _unknown = UUID.__new__, object.__setattr__, int.from_bytes, SafeUUID.unknown
+
+
 def as_uuid(value: Any) -> UUID:
-    """A uuid column of either engine."""
-    return UUID(bytes=value) if isinstance(value, bytes) else value
+    """A uuid column of either engine. `UUID(bytes=…)` looks at six kinds of arguments first, and a claim makes a thousand of them."""
+    if not isinstance(value, bytes):
+        return value  # type: ignore[no-any-return]
+    made = _new(UUID)
+    _set(made, "int", _int(value, "big"))
+    _set(made, "is_safe", _unknown)
+    return made
 
 
 def as_uuids(value: Any) -> list[UUID]:
     """A column with a list of uuids: an array on PostgreSQL, 16 bytes after 16 bytes on SQLite."""
     if isinstance(value, bytes):
-        return [UUID(bytes=value[at : at + 16]) for at in range(0, len(value), 16)]
+        return [as_uuid(value[at : at + 16]) for at in range(0, len(value), 16)]
     return list(value or ())
 
 
 def encode(value: Any) -> str:
     """A domain value as the JSON that the store keeps."""
     return msgspec.json.encode(value).decode()
+
+
+def payload_of(text: str | None) -> Any:
+    """A payload, decoded; what cannot be decoded is its own execution's end, and nobody else's."""
+    try:
+        return None if text is None else msgspec.json.decode(text)
+    except UNDECODABLE as error:
+        return Unreadable(str(error))
 
 
 def due_of(row: Row) -> DueSchedule:
@@ -59,9 +84,19 @@ def version_of(row: Row) -> JobVersion:
         tenant=row["tenant"],
         tenant_name=row["tenant_name"],
         route=row["route"],
-        spec=_spec_decoder.decode(row["definition"]),
+        spec=spec_of(row["definition"]),
         created_at=row["version_created_at"],
     )
+
+
+def readable_version_of(row: Row) -> JobVersion | None:
+    """The same; None when a newer release wrote it, and this one cannot read it."""
+    try:
+        return version_of(row)
+    except (ValueError, DulyError):
+        # msgspec's errors are ValueErrors.
+        log.exception("job version %d cannot be read by this release", row["version_id"])
+        return None
 
 
 def job_of(row: Row) -> Job:
@@ -89,21 +124,31 @@ def calendar_of(row: Row) -> CalendarRow:
     return CalendarRow(replace(_calendar_decoder.decode(row["definition"]), version=row["version"]), row["updated_at"])
 
 
+def skip_of(state: State, trigger: Trigger, skip: int | None, error: Any) -> SkipReason | None:
+    """Why it was skipped, if it was. One that first was to wait has the reason in its outcome."""
+    if skip is not None:
+        return SkipReason(skip)
+    if state is not State.SKIPPED:
+        return None
+    return SkipReason.STEP if trigger is Trigger.STEP else _later_skip(error)
+
+
+def _later_skip(error: Any) -> SkipReason:
+    return SkipReason.DEPENDENCY if error is not None and loads(error).get("reason") == "dependency" else SkipReason.OVERLAP
+
+
 def execution_of(row: Row) -> Execution:
     """A row of execution_state joined with its job."""
     state = State(row["state"])
-    outcome, skip = row["last_outcome"], row["skip_reason"]
-    error = row["error"]
-    if state is State.SKIPPED and skip is None:
-        skip = SkipReason.OVERLAP
+    outcome, trigger, error = row["last_outcome"], Trigger(row["trigger"]), row["error"]
     return Execution(
         id=as_uuid(row["id"]),
-        job_id=as_uuid(row["job_id"]),
+        job_id=as_uuid(row["own_job"]),
         job_name=row["job_name"],
         job_version=row["job_version"],
         tenant=row["tenant"],
         state=state,
-        trigger=Trigger(row["trigger"]),
+        trigger=trigger,
         due_at=row["due_at"],
         created_at=row["created_at"],
         attempt=row["attempt"] or 0,
@@ -119,12 +164,16 @@ def execution_of(row: Row) -> Execution:
         result=row["result"],
         error=None if state is State.SUCCEEDED else error,
         cancel_asked_at=row["cancel_asked_at"],
-        skip=None if skip is None else SkipReason(skip),
+        skip=skip_of(state, trigger, row["skip_reason"], error),
         scheduled_at=row["scheduled_at"],
         batch=None if row["batch"] is None else as_uuid(row["batch"]),
         replayed_as=None if row["replayed_as"] is None else as_uuid(row["replayed_as"]),
         discarded_at=row["dealt_with_at"] if row["settled_how"] == Settling.DISCARDED else None,
         saved=None if row["saved_number"] is None else Saved(row["saved_number"], None, row["progress"], row["saved_at"]),
+        run=None if row["run"] is None else as_uuid(row["run"]),
+        step=row["step"],
+        step_name=row["step_name"],
+        nth=row["nth"],
     )
 
 
@@ -204,6 +253,7 @@ def key_of(row: Row) -> KeyRow:
         replaced_by=row["replaced_by"],
         family=row["family"],
         last_used_at=row["last_used_at"],
+        standing=Standing(row["standing"]),
     )
 
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from duly.adapters.sql.definitions import LAST_ID
 from duly.adapters.sql.engine import Action, Call, Engine
+from duly.adapters.sql.listing import LAST_ID
 from duly.adapters.sql.rows import as_uuid, encode, execution_of
 from duly.domain.execution import Execution
-from duly.domain.ids import ExecutionId, instant_of
+from duly.domain.ids import ExecutionId, JobId, instant_of
 from duly.domain.instants import Instant
 from duly.domain.lifecycle import State, Trigger
-from duly.ports.search import ExecutionSearch, Lately, Step
+from duly.ports.search import MOST_AT_ONCE, Ended, ExecutionSearch, Lately, Step
 
-# So many ids are looked at in one step. Payloads are read whole and may be large: fewer of them.
-CHUNK = 1000
+# Payloads are read whole and may be large: fewer of them are looked at in one step.
 CHUNK_OF_PAYLOADS = 200
 # A tenant with few jobs is read along their histories, so that nobody else's are in the way.
 FEW_JOBS = 32
+# The live one, and those of the same name that are cancelled: their history stays.
+SAME_NAME = 100
 
 _LIVE = {State.SCHEDULED: "ids_scheduled", State.BLOCKED: "ids_blocked", State.PENDING: "ids_pending", State.RUNNING: "ids_running"}
 _UNUSUAL = (State.DEAD, State.CANCELLED, State.SKIPPED)
@@ -30,19 +31,26 @@ class SqlSearch:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def step(self, wanted: ExecutionSearch, before: ExecutionId | None, limit: int) -> Step:
+    async def step(self, wanted: ExecutionSearch, before: ExecutionId | None, limit: int, looked_at: int = MOST_AT_ONCE) -> Step:
         def action() -> Action[Step]:
             routes: list[int] | None = None
             if wanted.pool is not None or wanted.handler is not None:
                 routes = [row["route"] for row in (yield Call("routes", {})) if _serves(row, wanted)]
             jobs: list[UUID] | None = None
             if wanted.job_name is not None:
-                jobs = [as_uuid(row["id"]) for row in (yield Call("jobs_of_name", {"tenant": wanted.tenant, "name": wanted.job_name}))]
+                jobs = [
+                    as_uuid(row["id"])
+                    for row in (
+                        yield Call(
+                            "job_ids_of_name", {"tenant": wanted.tenant, "name": wanted.job_name, "before": LAST_ID, "quota": SAME_NAME}
+                        )
+                    )
+                ]
             if wanted.job_id is not None:
                 jobs = [wanted.job_id] if jobs is None or wanted.job_id in jobs else []
             if routes == [] or jobs == []:
                 return Step([], None)
-            chunk = CHUNK_OF_PAYLOADS if wanted.payload else CHUNK
+            chunk = min(looked_at, CHUNK_OF_PAYLOADS if wanted.payload else MOST_AT_ONCE)
             ids = yield from _ids(wanted, jobs, before or LAST_ID, chunk)
             rows = (yield Call("sifted", self._params(wanted, ids, routes, jobs, limit))) if ids else ()
             return Step([execution_of(row) for row in rows], ids[-1] if len(ids) == chunk else None)
@@ -64,6 +72,22 @@ class SqlSearch:
             return Lately(reached, sum(int(row["n"]) for row in rows), fires, ended)
 
         return await self._engine.read(action)
+
+    async def ended(self, tenant: int, since: Instant, most: int) -> tuple[Instant, list[Ended]]:
+        def action() -> Action[tuple[Instant, list[Ended]]]:
+            ids = yield from _ids(ExecutionSearch(tenant=tenant), None, LAST_ID, most)
+            reached = max(since, instant_of(ids[-1])) if len(ids) == most else since
+            recent = [id for id in ids if instant_of(id) >= reached]
+            rows = (yield Call("ended_of", {"tenant": tenant, "ids": recent})) if recent else ()
+            return reached, [
+                Ended(row["due_at"], row["started_at"], row["finished_at"], State(row["state"]), row["attempt"] == 1) for row in rows
+            ]
+
+        return await self._engine.read(action)
+
+    async def version_numbers(self, tenant: int, job_id: JobId, limit: int) -> list[int]:
+        rows = await self._engine.fetch("version_numbers", {"tenant": tenant, "job_id": job_id, "quota": limit})
+        return [row["id"] for row in rows]
 
     async def newest(self, tenant: int, limit: int, running: int) -> tuple[list[ExecutionId], list[ExecutionId]]:
         def action() -> Action[tuple[list[ExecutionId], list[ExecutionId]]]:

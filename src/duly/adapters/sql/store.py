@@ -4,27 +4,44 @@ from __future__ import annotations
 
 from urllib.parse import unquote, urlsplit
 
+from duly.adapters.sql.alerts import SqlAlerts
 from duly.adapters.sql.audit import SqlAudit
+from duly.adapters.sql.awaited import SqlAwaited
 from duly.adapters.sql.calendars import SqlCalendars
+from duly.adapters.sql.condition import SqlConditions
 from duly.adapters.sql.definitions import SqlDefinitions
 from duly.adapters.sql.desk import SqliteDesk
 from duly.adapters.sql.engine import Engine
 from duly.adapters.sql.engine_sqlite import SqliteEngine
+from duly.adapters.sql.figures import SqlFigures
+from duly.adapters.sql.fire_audit import SqlFireAudit
 from duly.adapters.sql.fleet import SqlLeases, SqlLiveness
+from duly.adapters.sql.flows import SqlFlows
+from duly.adapters.sql.homes import SqlHomes
 from duly.adapters.sql.insights import SqlInsights
 from duly.adapters.sql.keys import SqlKeys, SqlSessions
 from duly.adapters.sql.letters import SqlLetters
+from duly.adapters.sql.links import SqlLinks
+from duly.adapters.sql.logs import SqlLogs
 from duly.adapters.sql.migrate import require_current
+from duly.adapters.sql.outbox import SqlOutbox
+from duly.adapters.sql.readings import SqlReadings
+from duly.adapters.sql.records import SqlRecords
+from duly.adapters.sql.scaling import SqlPoolLoads
 from duly.adapters.sql.search import SqlSearch
 from duly.adapters.sql.sqlite.checkpoints import SqliteCheckpoints
 from duly.adapters.sql.sqlite.dispatch import SqliteIntake, SqliteSchedules
+from duly.adapters.sql.sqlite.flows import SqliteOwnFlows
 from duly.adapters.sql.sqlite.sweep import SqliteCancels, SqliteLosses, SqliteRetention
 from duly.adapters.sql.sqlite.work import SqliteOutcomes, SqliteReady
 from duly.adapters.sql.tenants import SqlTenants
+from duly.adapters.sql.traces import SqlTraces
+from duly.adapters.sql.watching import OF_REPORTS, watched
 from duly.adapters.sql.why import SqlFacts
 from duly.domain.errors import Invalid
 from duly.domain.instants import Instant
 from duly.ports.store import Store
+from duly.ports.telemetry import Telemetry
 
 
 class SqlHealth:
@@ -72,16 +89,18 @@ def open_engine(url: str) -> Engine:
     )
 
 
-def store_on(engine: Engine) -> Store:
-    """The ports on an open engine."""
+def store_on(engine: Engine, telemetry: Telemetry | None = None) -> Store:
+    """The ports on an open engine; what they write to the ledger is told."""
     if isinstance(engine, SqliteEngine):
+        reports = SqliteOutcomes(watched(engine, telemetry, OF_REPORTS))
+        engine = watched(engine, telemetry)
         outcomes = SqliteOutcomes(engine)
         return Store(
             definitions=SqlDefinitions(engine),
             intake=SqliteIntake(engine),
             schedules=SqliteSchedules(engine),
             ready=SqliteReady(engine),
-            outcomes=outcomes,
+            outcomes=reports,
             checkpoints=SqliteCheckpoints(engine),
             liveness=SqlLiveness(engine),
             losses=SqliteLosses(engine),
@@ -99,22 +118,39 @@ def store_on(engine: Engine) -> Store:
             audit=SqlAudit(engine),
             tenants=SqlTenants(engine),
             search=SqlSearch(engine),
+            outbox=SqlOutbox(engine),
+            records=SqlRecords(engine),
+            logs=SqlLogs(engine),
+            homes=SqlHomes(engine),
+            loads=SqlPoolLoads(engine),
+            readings=SqlReadings(engine),
+            conditions=SqlConditions(engine),
+            traces=SqlTraces(engine),
+            flows=SqlFlows(engine, SqliteOwnFlows(engine)),
+            awaited=SqlAwaited(engine),
+            figures=SqlFigures(engine),
+            fire_audit=SqlFireAudit(engine),
+            alerts=SqlAlerts(engine),
+            links=SqlLinks(engine),
         )
     from duly.adapters.sql.engine_postgres import PostgresEngine
     from duly.adapters.sql.postgres.checkpoints import PostgresCheckpoints
     from duly.adapters.sql.postgres.definitions import create_in_bulk
     from duly.adapters.sql.postgres.desk import PostgresDesk
     from duly.adapters.sql.postgres.dispatch import PostgresIntake, PostgresSchedules
+    from duly.adapters.sql.postgres.flows import PostgresOwnFlows
     from duly.adapters.sql.postgres.sweep import PostgresCancels, PostgresLosses, PostgresRetention
     from duly.adapters.sql.postgres.work import PostgresOutcomes, PostgresReady
 
     assert isinstance(engine, PostgresEngine)
+    reporting = watched(engine, telemetry, OF_REPORTS)
+    engine = watched(engine, telemetry)
     return Store(
         definitions=SqlDefinitions(engine, create_in_bulk),
         intake=PostgresIntake(engine),
         schedules=PostgresSchedules(engine),
         ready=PostgresReady(engine),
-        outcomes=PostgresOutcomes(engine),
+        outcomes=PostgresOutcomes(reporting),
         checkpoints=PostgresCheckpoints(engine),
         liveness=SqlLiveness(engine),
         losses=PostgresLosses(engine),
@@ -132,4 +168,18 @@ def store_on(engine: Engine) -> Store:
         audit=SqlAudit(engine),
         tenants=SqlTenants(engine),
         search=SqlSearch(engine),
+        outbox=SqlOutbox(engine),
+        records=SqlRecords(engine),
+        logs=SqlLogs(engine),
+        homes=SqlHomes(engine),
+        loads=SqlPoolLoads(engine),
+        readings=SqlReadings(engine),
+        conditions=SqlConditions(engine),
+        traces=SqlTraces(engine),
+        flows=SqlFlows(engine, PostgresOwnFlows(engine)),
+        awaited=SqlAwaited(engine),
+        figures=SqlFigures(engine),
+        fire_audit=SqlFireAudit(engine),
+        alerts=SqlAlerts(engine),
+        links=SqlLinks(engine),
     )

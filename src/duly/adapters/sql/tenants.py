@@ -13,6 +13,7 @@ from duly.adapters.sql.gates import open_gates
 from duly.adapters.sql.quotas import JOBS, QUEUED, WINDOW
 from duly.adapters.sql.rows import as_uuid
 from duly.domain.audit import Deed
+from duly.domain.homes import Standing
 from duly.domain.ids import ExecutionId, JobId, id_floor
 from duly.domain.instants import MINUTE, SECOND, Instant
 from duly.domain.shards import shard_of
@@ -37,12 +38,18 @@ class SqlTenants:
 
     async def create(self, tenant: Tenant, *, deed: Deed | None = None) -> Tenant | None:
         def action() -> Action[Tenant | None]:
-            params = {"name": tenant.name, "weight": tenant.weight, "now": tenant.created_at}
+            params = {
+                "name": tenant.name,
+                "weight": tenant.weight,
+                "now": tenant.created_at,
+                "standing": tenant.standing,
+                "store": tenant.store,
+            }
             row = one((yield Call("add_tenant", params | asdict(tenant.quotas))))
             if row is None:
                 return None
             made = replace(tenant, number=row["tenant"])
-            yield from _set_up(made.number, made.quotas)
+            yield from set_up(made.number, made.quotas)
             yield from append([deed])
             return made
 
@@ -71,7 +78,7 @@ class SqlTenants:
                 return False
             yield Call("set_tenant", {"tenant": tenant, "weight": weight} | asdict(quotas))
             yield Call("forget_headroom", {"tenant": tenant})
-            yield from _set_up(tenant, quotas)
+            yield from set_up(tenant, quotas)
             yield from append([deed])
             return True
 
@@ -124,7 +131,7 @@ class SqlTenants:
                 yield Many(name, [{"id": id} for id in old])
 
 
-def _set_up(tenant: int, quotas: Quotas) -> Action[None]:
+def set_up(tenant: int, quotas: Quotas) -> Action[None]:
     """The rows that the quotas need before anybody meets them."""
     for kind, bounds in ((JOBS, quotas.max_jobs is not None), (QUEUED, quotas.bounds_intake)):
         if bounds:
@@ -145,6 +152,8 @@ def _tenant_of(row: Any) -> Tenant:
         quotas=_quotas_of(row),
         version=row["version"],
         created_at=row["created_at"],
+        standing=Standing(row["standing"]),
+        store=row["store"],
     )
 
 

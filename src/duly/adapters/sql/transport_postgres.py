@@ -2,7 +2,10 @@
 
 NOTIFY inside the submitting transaction takes a lock at commit and cut 16 committers from 9,200/s to
 2,600/s; so it goes in a transaction of its own after the commit, and while one is under way the next
-ones are gathered. A pooler that swallows LISTEN costs latency, never work.
+ones are gathered.
+
+Behind a pooler that shares sessions nobody can listen: the session that listens is given to somebody else. Hints are sent
+there all the same, for those who listen past the pooler, and whoever cannot hear polls: that costs latency, never work.
 """
 
 from __future__ import annotations
@@ -10,20 +13,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 from collections.abc import Sequence
 from typing import Any
 
 import asyncpg
 
 from duly.adapters.sql.bell import Bell
-from duly.adapters.sql.engine_postgres import CONNECT_TIMEOUT, SCHEMA, named
+from duly.adapters.sql.engine_postgres import SCHEMA
+from duly.adapters.sql.postgres.address import Pooler
+from duly.adapters.sql.postgres.lines import CONNECT_TIMEOUT, Line, Way
 from duly.domain.instants import Instant
 
 log = logging.getLogger("duly.transport")
 
 CHANNEL = f"{SCHEMA}_ready"
 RECONNECT_EVERY = 2.0
-PROBE_EVERY = 10.0
+# A line that hears nothing may be dead: a look this often, answered in this time, finds that within five seconds.
+PROBE_EVERY = 1.5
+PROBE_TIMEOUT = 2.0
 _FAULTS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
@@ -32,8 +40,8 @@ class PostgresTransport(Bell):
 
     def __init__(self, dsn: str) -> None:
         super().__init__()
-        self._dsn = dsn
-        self._connection: asyncpg.Connection[asyncpg.Record] | None = None
+        self._way = Way(dsn)
+        self._connection: Line | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._sender: asyncio.Task[None] | None = None
         self._words_to_send: set[str] = set()
@@ -58,6 +66,10 @@ class PostgresTransport(Bell):
     async def wait_ready(self, timeout: float) -> bool:
         self._keep()
         return await super().wait_ready(timeout)
+
+    async def wait_flow(self, timeout: float) -> bool:
+        self._keep()
+        return await super().wait_flow(timeout)
 
     async def wait_cancel(self, timeout: float) -> bool:
         self._keep()
@@ -98,7 +110,7 @@ class PostgresTransport(Bell):
                     await self._connected.wait()
                 if self._connection is None:
                     return
-                await self._connection.execute("SELECT pg_notify($1, $2)", CHANNEL, payload, timeout=5.0)
+                await self._connection.execute("SELECT pg_notify($1, $2)", CHANNEL, payload, timeout=PROBE_TIMEOUT)
             except Exception as error:
                 # Whatever it is, a connection that is taken away in the middle included: whoever waits for a hint also polls.
                 log.debug("a hint was lost: %s", error)
@@ -108,12 +120,18 @@ class PostgresTransport(Bell):
         """Stay connected. A connection that dies without a word is noticed by the probe."""
         while True:
             try:
-                connection = await asyncpg.connect(self._dsn, timeout=CONNECT_TIMEOUT, server_settings=named(self._dsn, "duly-listen"))
-                await connection.add_listener(CHANNEL, self._heard)
+                connection = await self._way.open("duly-listen", {})
+                try:
+                    if self._way.pooler is not Pooler.TRANSACTION:
+                        await connection.add_listener(CHANNEL, self._heard)
+                except BaseException:
+                    # Also when we are told to stop in the middle of it: nobody else knows of the connection yet.
+                    connection.terminate()
+                    raise
             except Exception as error:
                 # Whatever it is: without hints everybody polls, and we try again.
                 log.debug("cannot listen: %s", error)
-                await asyncio.sleep(RECONNECT_EVERY)
+                await asyncio.sleep(RECONNECT_EVERY * (0.5 + random.random()))  # noqa: S311 only spreads a delay
                 continue
             self._connection = connection
             self._connected.set()
@@ -124,7 +142,7 @@ class PostgresTransport(Bell):
                 while not connection.is_closed():
                     await asyncio.sleep(PROBE_EVERY)
                     if self._sender is None or self._sender.done():
-                        await connection.execute("SELECT 1", timeout=5.0)
+                        await connection.execute("SELECT 1", timeout=PROBE_TIMEOUT)
             except Exception as error:
                 log.debug("no longer listening: %s", error)
             finally:
@@ -133,6 +151,9 @@ class PostgresTransport(Bell):
                 connection.terminate()
 
     def _heard(self, connection: Any, pid: int, channel: str, payload: object) -> None:
+        if pid == connection.get_server_pid():
+            # Our own words: whoever is here was told when they were said.
+            return
         for word in str(payload).split():
             if word == "ready":
                 self.ring()

@@ -25,6 +25,10 @@ class SqliteTransport(Bell):
         self._keep_watching()
         return await super().wait_ready(timeout)
 
+    async def wait_flow(self, timeout: float) -> bool:
+        self._keep_watching()
+        return await super().wait_flow(timeout)
+
     async def wait_cancel(self, timeout: float) -> bool:
         self._keep_watching()
         return await super().wait_cancel(timeout)

@@ -17,9 +17,12 @@ from duly.domain.serving import Needs
 from duly.domain.shards import shard_of
 from duly.domain.why.facts import (
     COUNTED_TO,
+    AwaitedFacts,
     ExecutionFacts,
     FireFacts,
+    FlowFacts,
     GateFacts,
+    HeldFacts,
     JobFacts,
     LineFacts,
     OtherRun,
@@ -31,10 +34,13 @@ from duly.domain.why.facts import (
 )
 
 # How far back a rate is looked for, and among how many ends.
+from duly.ports.flows import BY_APPROVAL
+
 RECENT = 10 * MINUTE
 RECENT_ENDS = 1000
 LOOK_BACK = 1000
 FEW_HOLDERS = 5
+SHOWN_STEPS = 20
 
 _json = msgspec.json.Decoder()
 
@@ -86,12 +92,14 @@ def _of_execution(tenant: int, id: ExecutionId, now: Instant) -> Action[Executio
         execution=execution,
         attempts=attempts,
         job=job,
-        version=version_of(one((yield Call("version", {"id": execution.job_version})))),
+        version=version_of(one((yield Call("versions", {"numbers": str(execution.job_version), "following": 0})))),
         needs=Needs(header["pool"], header["labels"], header["handler"]),
         workers=(yield from _workers(now)) if state in (State.PENDING, State.RUNNING) else [],
         queue=(yield from _queue(execution, header, attempts, now)) if state is State.PENDING else None,
         line=(yield from _line(execution)) if state is State.BLOCKED else None,
         gates=(yield from _gates(id)) if state is State.BLOCKED else [],
+        held=(yield from _held(id)) if state is State.BLOCKED else None,
+        flow=(yield from _flow(id)) if state is State.RUNNING and execution.worker is None else None,
         wish=(yield from _wish(id)),
         settlement=(yield from _settlement(id)) if state is State.DEAD else None,
         outage_from=(yield from _outage(execution)) if execution.skip is SkipReason.MISFIRE else None,
@@ -120,6 +128,21 @@ def _job(tenant: int, id: JobId) -> Action[JobFacts | None]:
         skip_by=row["skip_by"],
         overseer=Overseer(shard["shard"], shard["owner"], shard["lease_until"]),
     )
+
+
+def _held(id: ExecutionId) -> Action[HeldFacts | None]:
+    row = one((yield Call("wait_of_step", {"id": id})))
+    return None if row is None else HeldFacts(row["reason"] == BY_APPROVAL, row["name"], row["until"])
+
+
+def _flow(id: ExecutionId) -> Action[FlowFacts | None]:
+    row = one((yield Call("flow", {"run": id})))
+    if row is None:
+        return None
+    live = [as_uuid(step["id"]) for step in (yield Call("live_steps", {"run": id, "quota": SHOWN_STEPS}))]
+    waits = yield Call("waits_of_flow", {"run": id})
+    held = tuple(HeldFacts(wait["reason"] == BY_APPROVAL, wait["name"], wait["until"]) for wait in waits)
+    return FlowFacts(tuple(live), held, row["paused_by"])
 
 
 def _workers(now: Instant) -> Action[list[WorkerFacts]]:
@@ -178,6 +201,7 @@ def _gates(id: ExecutionId) -> Action[list[GateFacts]]:
     for row in (yield Call("why_gates", {"id": id})):
         holders = yield Call("why_slots", {"gate": row["gate"], "quota": FEW_HOLDERS})
         about = _json.decode(row["about"])
+        awaited = one((yield Call("why_awaited", {"gate": row["gate"]}))) if row["capacity"] == 0 else None
         found.append(
             GateFacts(
                 gate=as_uuid(row["gate"]),
@@ -188,9 +212,15 @@ def _gates(id: ExecutionId) -> Action[list[GateFacts]]:
                 ahead=row["ahead"],
                 holders=tuple(as_uuid(holder["id"]) for holder in holders),
                 frees_at=row["frees_at"] if row["look_at"] is None else row["look_at"],
+                awaited=None if awaited is None else _awaited(awaited),
             )
         )
     return found
+
+
+def _awaited(row: Mapping[str, Any]) -> AwaitedFacts:
+    state = None if row["state"] is None else JobState(row["state"])
+    return AwaitedFacts(row["job"], state, row["deadline"], bool(row["runs"]))
 
 
 def _wish(id: ExecutionId) -> Action[Wish | None]:

@@ -26,6 +26,10 @@ class SystemClock:
     def set_offset(self, offset: Micros) -> None:
         self._offset = offset
 
+    def skew(self) -> Micros:
+        """How far the machine's wall clock is ahead of the store's, as well as we know it."""
+        return time.time_ns() // 1000 - self.now()
+
     def boottime(self) -> Micros:
         return time.clock_gettime_ns(_BOOTTIME) // 1000
 

@@ -24,7 +24,12 @@ class WhyCode(StrEnum):
     OVERLAP_QUEUE = "OVERLAP_QUEUE"
     CONCURRENCY_LIMIT = "CONCURRENCY_LIMIT"
     RATE_LIMIT = "RATE_LIMIT"
+    DEPENDENCY_WAIT = "DEPENDENCY_WAIT"
     # It waits for a worker.
+    APPROVAL_WAIT = "APPROVAL_WAIT"
+    SIGNAL_WAIT = "SIGNAL_WAIT"
+    STEPS_UNDER_WAY = "STEPS_UNDER_WAY"
+
     QUEUED = "QUEUED"
     STARTS_SOON = "STARTS_SOON"
     WORKERS_FULL = "WORKERS_FULL"
@@ -49,6 +54,8 @@ class WhyCode(StrEnum):
     SKIPPED_MISFIRE = "SKIPPED_MISFIRE"
     SKIPPED_OVERLAP = "SKIPPED_OVERLAP"
     SKIPPED_ASKED = "SKIPPED_ASKED"
+    SKIPPED_STEP = "SKIPPED_STEP"
+    SKIPPED_DEPENDENCY = "SKIPPED_DEPENDENCY"
     REPLAYED = "REPLAYED"
     DISMISSED = "DISMISSED"
     # The job does not fire.
@@ -80,6 +87,7 @@ MEANINGS: dict[WhyCode, str] = {
     WhyCode.OVERLAP_QUEUE: "The job runs one at a time; it waits for the run before it.",
     WhyCode.CONCURRENCY_LIMIT: "A limit of how many may run at a time is reached.",
     WhyCode.RATE_LIMIT: "A limit of how many may start in a period is reached.",
+    WhyCode.DEPENDENCY_WAIT: "It waits until another job has succeeded for the same day, or whatever period the job names.",
     WhyCode.QUEUED: "Others are ahead of it in the queue of its route.",
     WhyCode.STARTS_SOON: "It is first in its queue and a worker is free: it starts in a moment.",
     WhyCode.WORKERS_FULL: "Every worker that could run it has all its slots in use.",
@@ -108,6 +116,11 @@ MEANINGS: dict[WhyCode, str] = {
     WhyCode.JOB_CANCELLED: "The job is cancelled and fires no more.",
     WhyCode.JOB_COMPLETED: "The job's schedule has no more fires.",
     WhyCode.NO_SCHEDULE: "The job has no schedule: it runs only when it is asked to.",
+    WhyCode.APPROVAL_WAIT: "A step waits for somebody to approve it.",
+    WhyCode.SIGNAL_WAIT: "A step waits for a signal from outside.",
+    WhyCode.STEPS_UNDER_WAY: "The run waits for its steps.",
+    WhyCode.SKIPPED_STEP: "A step was skipped: its path was broken or not taken.",
+    WhyCode.SKIPPED_DEPENDENCY: "The job that it waited for did not succeed in time.",
     WhyCode.WAITS_FOR_FIRE: "The job waits for its next fire.",
     WhyCode.NOT_A_FIRE: "The schedule names no such time.",
     WhyCode.CLOCKS_CHANGED: "A change of the clocks moved, joined or removed the fire.",

@@ -11,6 +11,7 @@ from duly.domain.ids import execution_text, fire_id, job_text
 from duly.domain.instants import Instant, to_rfc3339
 from duly.domain.lifecycle import COSTS_AN_ATTEMPT, Outcome, SkipReason, State
 from duly.domain.retry import RetryPolicy
+from duly.domain.why import dependencies, flows
 from duly.domain.why.answers import Reason, WhyCode, counted, known, moment, span
 from duly.domain.why.errors import error_of, error_words
 from duly.domain.why.facts import ExecutionFacts
@@ -160,6 +161,10 @@ def _cancelled(facts: ExecutionFacts) -> Reason:
 
 def _skipped(facts: ExecutionFacts) -> Reason:
     match facts.execution.skip:
+        case SkipReason.STEP:
+            return flows.skipped(facts)
+        case SkipReason.DEPENDENCY:
+            return dependencies.skipped(facts)
         case SkipReason.MISFIRE:
             return _misfire(facts)
         case SkipReason.ASKED:

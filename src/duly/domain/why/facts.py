@@ -81,6 +81,16 @@ class LineFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitedFacts:
+    """The job that a gate waits for; `state` None: there is none of that name. At the deadline it runs all the same, or is skipped."""
+
+    job: str
+    state: JobState | None
+    deadline: Instant
+    runs: bool
+
+
+@dataclass(frozen=True, slots=True)
 class GateFacts:
     """A limit that a blocked execution waits at. `lasts` None: of how many run; else the period of a rate."""
 
@@ -92,6 +102,25 @@ class GateFacts:
     ahead: int
     holders: tuple[ExecutionId, ...]
     frees_at: Instant | None
+    awaited: AwaitedFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldFacts:
+    """What a step waits for that somebody must give: an approval, or the signal of this name; and until when."""
+
+    is_approval: bool
+    name: str
+    until: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFacts:
+    """A run whose steps are under way: some that are live, what of them waits for somebody, and whether it is paused."""
+
+    live: tuple[ExecutionId, ...]
+    held: tuple[HeldFacts, ...]
+    paused_by: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +193,8 @@ class ExecutionFacts:
     queue: QueueFacts | None = None
     line: LineFacts | None = None
     gates: list[GateFacts] = field(default_factory=list)
+    held: HeldFacts | None = None
+    flow: FlowFacts | None = None
     wish: Wish | None = None
     settlement: Settlement | None = None
     outage_from: Instant | None = None

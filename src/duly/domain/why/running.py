@@ -8,12 +8,16 @@ from duly.domain.decide import after_loss
 from duly.domain.execution import Lost
 from duly.domain.instants import to_rfc3339
 from duly.domain.lifecycle import Outcome, State
+from duly.domain.why import flows
 from duly.domain.why.answers import Reason, WhyCode, known, moment, span
 from duly.domain.why.facts import ExecutionFacts, Wish, WorkerFacts
 
 
 def running(facts: ExecutionFacts) -> list[Reason]:
     """It runs; on a worker that is silent, or although it was asked to stop, that comes first."""
+    if facts.flow is not None:
+        under_way = [flows.under_way(facts, facts.flow), *(flows.held(facts, wait) for wait in facts.flow.held[:3])]
+        return under_way if facts.wish is None else [_stop_asked(facts, facts.wish), *under_way]
     worker = next((worker for worker in facts.workers if worker.id == facts.execution.worker), None)
     reasons = [_running(facts, worker)]
     if facts.wish is not None:

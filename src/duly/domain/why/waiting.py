@@ -8,9 +8,10 @@ from duly.domain.execution import Attempt
 from duly.domain.fairness import share_out, slots_kept
 from duly.domain.ids import execution_text
 from duly.domain.instants import SECOND, Instant, Micros, to_rfc3339
-from duly.domain.job import HTTP_HANDLER, SHELL_HANDLER
 from duly.domain.lifecycle import Outcome
 from duly.domain.serving import Misfit, Needs, misfits, missing_labels
+from duly.domain.target import HTTP_HANDLER, SHELL_HANDLER
+from duly.domain.why import dependencies, flows
 from duly.domain.why.answers import Reason, WhyCode, counted, known, moment, span
 from duly.domain.why.errors import error_words
 from duly.domain.why.facts import COUNTED_TO, ExecutionFacts, GateFacts, LineFacts, QueueFacts, WorkerFacts
@@ -123,9 +124,14 @@ def _behind(facts: ExecutionFacts, due_at: Instant) -> Reason:
 
 
 def blocked(facts: ExecutionFacts) -> list[Reason]:
-    """Why it waits for other executions."""
+    """Why it waits for other executions, or for somebody."""
+    if facts.held is not None:
+        return [flows.held(facts, facts.held)]
     if facts.gates:
-        return [_at_gate(facts, gate) for gate in sorted(facts.gates, key=lambda gate: (-gate.ahead, gate.gate.int))]
+        return [
+            _at_gate(facts, gate) if gate.awaited is None else dependencies.waits(facts, gate, gate.awaited)
+            for gate in sorted(facts.gates, key=lambda gate: (-gate.ahead, gate.gate.int))
+        ]
     return [_in_line(facts, facts.line or LineFacts(None, 0, 0))]
 
 

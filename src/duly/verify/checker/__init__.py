@@ -69,7 +69,7 @@ def _judge(history: History, book: Book, report: Report) -> None:
     _carefully(book, "the overlaps", overlap.judge, index, known, windows, book)
     caught_up = _carefully(book, "the outages", catchup.judge, index, known, windows, book) or 0
     _carefully(book, "the wishes", wishes.judge, index, known, windows, book)
-    _carefully(book, "the workflows", workflow.judge, index, book)
+    _carefully(book, "the workflows", workflow.judge, index, known, book)
     _carefully(book, "the tenants", tenants.judge, index, book)
     _carefully(book, "the leaders", leaders.judge, index, windows, book)
     _carefully(book, "the rest", rest.judge, index, known, windows, book)

@@ -8,6 +8,7 @@ from duly.verify.checker.codes import (
     COSTS_AN_ATTEMPT,
     DEAD,
     EDGES,
+    EDGES_OF_FLOWS,
     FINAL,
     NEW,
     PENDING,
@@ -33,13 +34,28 @@ def judge(index: Index, lives: dict[str, Life], windows: Windows, book: Book) ->
     for run in index.runs.values():
         if run.created is None:
             continue
-        life = lives.get(run.job or "")
-        plan = life.plan_of(run.data.get("versionId")) if life is not None else None
+        plan = _plan_of(run, index, lives)
         _Replay(run, book, windows).go()
         _effects(run, book)
         _starts(run, windows, book)
         version = index.jobs[run.job].versions.get(run.data.get("versionId", -1)) if run.job in index.jobs else None
         _retries(run, plan, version, index, windows, book, plain)
+
+
+def _plan_of(run: Run, index: Index, lives: dict[str, Life]) -> Plan | None:
+    """What was asked for: of the job, or of the step that it is."""
+    of = run
+    while of.is_step:
+        above = index.runs.get(str(of.data["flow"]))
+        if above is None:
+            return None
+        of = above
+    life = lives.get(of.job or "")
+    plan = life.plan_of(of.data.get("versionId")) if life is not None else None
+    if plan is None or of is run:
+        return plan
+    place, steps = int(run.data["step"]), plan.body.get("steps") or []
+    return Plan(steps[place], None) if place < len(steps) else None
 
 
 def _versions(index: Index, book: Book) -> None:
@@ -87,6 +103,8 @@ class _Replay:
                     self._end(event)
                 case "run.ready" | "run.scheduled" | "run.blocked":
                     self._wait(event)
+                case "flow.begun":
+                    self._move(RUNNING, event)
                 case "attempt.ended":
                     self._attempt(event)
                 case "timer.changed":
@@ -115,7 +133,8 @@ class _Replay:
         self.book.broken(invariant, f"{run.id} {says}", at=event.at if event else None, run=run.id, job=run.job, seqs=seqs)
 
     def _move(self, to: int, event: Event) -> None:
-        if to not in EDGES.get(self.state, frozenset()):
+        edges = EDGES_OF_FLOWS if self.run.is_step or self.run.begun is not None else EDGES
+        if to not in edges.get(self.state, frozenset()):
             before = "new" if self.state == NEW else STATE_NAMES[self.state]
             self._break("I18", f"went from {before} to {STATE_NAMES[to]}", event)
         self.state = to
@@ -237,9 +256,14 @@ def _effects(run: Run, book: Book) -> None:
 
 
 def _starts(run: Run, windows: Windows, book: Book) -> None:
-    """By the handlers' own clock: no start before it is due, and each with the newest checkpoint."""
+    """By the handlers' own account: one start for each grant, none before it is due, and each with the newest checkpoint."""
     due = due_at(run)
+    begun: set[int] = set()
     for start in run.starts:
+        book.look("I4")
+        if start.fence in begun:
+            book.broken("I4", f"{run.id} was begun twice under fence {start.fence}", at=start.at, run=run.id, job=run.job)
+        begun.add(start.fence)
         book.look("I6")
         if start.at < due - windows.skew and not windows.bent:
             book.broken("I6", f"{run.id} began {span(due - start.at)} before it was due", at=start.at, run=run.id, job=run.job)

@@ -16,12 +16,20 @@ EDGES: dict[int, frozenset[int]] = {
     RUNNING: frozenset({SCHEDULED, SUCCEEDED, DEAD, CANCELLED}),
 }
 
+# … and of runs that consist of steps, and of steps. Some begin without waiting, or end without having run: they only waited, were
+# decided upon, or had been done by an earlier run.
+EDGES_OF_FLOWS = EDGES | {
+    NEW: EDGES[NEW] | {RUNNING, SUCCEEDED, DEAD},
+    BLOCKED: EDGES[BLOCKED] | {SUCCEEDED, DEAD},
+    PENDING: EDGES[PENDING] | {SUCCEEDED},
+}
+
 FAILED, TIMED_OUT, WORKER_LOST, STOPPED, RELEASED = 2, 3, 4, 5, 6
 COSTS_AN_ATTEMPT = frozenset({FAILED, TIMED_OUT})
 
-BY_SCHEDULE, BY_ENQUEUE, BY_HAND, BY_BACKFILL, BY_REPLAY = range(5)
+BY_SCHEDULE, BY_ENQUEUE, BY_HAND, BY_BACKFILL, BY_REPLAY, BY_STEP = range(6)
 
-SKIP_OVERLAP, SKIP_MISFIRE, SKIP_ASKED = 1, 2, 3
+SKIP_OVERLAP, SKIP_MISFIRE, SKIP_ASKED, SKIP_STEP, SKIP_DEPENDENCY = range(1, 6)
 
 WAITS_FOR_A_PLACE, WAITS_AT_A_LIMIT = 0, 1
 

@@ -12,7 +12,7 @@ from duly.verify.history import Call, Effect, Event, History
 class Run:
     """One execution: what the store wrote about it, and what its handlers did."""
 
-    __slots__ = ("attempts", "cancels", "checkpoints", "created", "effects", "ends", "events", "grants", "id", "starts", "waits")
+    __slots__ = ("attempts", "begun", "cancels", "checkpoints", "created", "effects", "ends", "events", "grants", "id", "starts", "waits")
 
     def __init__(self, id: str) -> None:
         self.id = id
@@ -26,6 +26,13 @@ class Run:
         self.cancels: list[Event] = []
         self.effects: list[Effect] = []
         self.starts: list[Effect] = []
+        # When its steps began to be made, if it consists of some.
+        self.begun: Event | None = None
+
+    @property
+    def is_step(self) -> bool:
+        """Whether it is a step of another run, or an item of a step."""
+        return self.data.get("flow") is not None
 
     @property
     def data(self) -> dict[str, Any]:
@@ -72,6 +79,8 @@ class Run:
     def began_at(self) -> int | None:
         """When it first began: by the handlers' account, or when a worker took it where no handler speaks."""
         started = self.started_at
+        if self.begun is not None:
+            return self.begun.at
         return started if started is not None else self.grants[0].at if self.grants else None
 
 
@@ -124,6 +133,9 @@ class Index:
         for run in self.runs.values():
             if run.job is not None:
                 job = self._job(run.job)
+                if run.is_step:
+                    # It counts with its run: the job was not run once more.
+                    continue
                 job.runs.append(run)
                 if run.by_schedule:
                     job.fires.append(run)
@@ -171,6 +183,8 @@ class Index:
                 case "fire.created":
                     if run.created is None:
                         run.created = event
+                case "flow.begun":
+                    run.begun = event
                 case "attempt.ended":
                     run.attempts.append(event)
                 case "checkpoint.saved":

@@ -81,6 +81,6 @@ def standing(run: Run) -> int:
     for event in reversed(run.events):
         if event.kind in _WAITS:
             return _WAITS[event.kind]
-        if event.kind == "lease.granted":
+        if event.kind in ("lease.granted", "flow.begun"):
             return RUNNING
     return SCHEDULED

@@ -36,7 +36,7 @@ def judge(index: Index, lives: dict[str, Life], joined: dict[str, Joined], windo
 
 
 def _handler(life: Life) -> str | None:
-    return next((str(plan.body.get("target", {}).get("handler")) for plan in life.plans), None)
+    return next((str((plan.body.get("target") or {}).get("handler")) for plan in life.plans if not plan.body.get("steps")), None)
 
 
 def _waited(run: Run) -> bool:
@@ -50,6 +50,8 @@ def _needs_no_start(run: Run) -> bool:
 
 
 def _begun(run: Run, speaks: bool) -> int | None:
+    if run.begun is not None:
+        return run.begun.at
     return run.started_at if speaks else run.grants[0].at if run.grants else None
 
 
@@ -116,7 +118,7 @@ def _by_key(job: Job, expected: Expected, windows: Windows, end: int, speaks: bo
         began = _begun(run, speaks)
         book.look("I7")
         if began is None:
-            if deadline <= end and not run.grants and slots.deadline(deadline) <= end:
+            if deadline <= end and not run.grants and not run.begun and slots.deadline(deadline) <= end:
                 late += run.by_schedule
                 book.broken("I7", f"{run.id} of {job.name} never began", at=run.due, job=job.id, run=run.id)
         elif began > deadline:
@@ -159,7 +161,7 @@ def _by_effects(job: Job, found: Joined, late: int, skew: int, book: Book) -> No
     for run in job.runs:
         if run.is_skipped and run.starts:
             book.broken("I2", f"{run.id} was recorded as skipped, and a handler ran it", at=run.started_at, job=job.id, run=run.id)
-        elif run.state == SUCCEEDED and not any(start.fence == run.ends[0].fence for start in run.starts):
+        elif run.state == SUCCEEDED and run.ends and not any(start.fence == run.ends[0].fence for start in run.starts):
             says = f"{run.id} has succeeded under fence {run.ends[0].fence}, and no handler ran it"
             book.broken("I2", says, at=run.ends[0].at, job=job.id, run=run.id, seqs=(run.ends[0].seq,))
 
@@ -193,6 +195,10 @@ def _stuck_since(run: Run, index: Index, held: set[str | None]) -> int | None:
         if any(other is not run and not other.ends for other in others) or held - {run.id}:
             return None
         return max((other.ends[0].at for other in others if other.ends), default=last.at)
+    if not run.grants:
+        # A run of a workflow: it waits for those of its steps that have not ended.
+        steps = [other for other in index.runs.values() if other.created is not None and other.created.data.get("flow") == run.id]
+        return None if any(not step.ends for step in steps) else max((step.ends[0].at for step in steps), default=last.at)
     grant = run.grants[-1]
     worker = index.workers.get(grant.worker or 0)
     if worker is not None and worker.lost is not None:

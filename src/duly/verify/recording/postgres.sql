@@ -39,7 +39,7 @@ BEGIN
     VALUES ('version.created', NEW.job_id, json_build_object('versionId', NEW.id, 'version', NEW.version, 'maxAttempts', NEW.max_attempts));
     RETURN NULL;
 END $$;
-CREATE TRIGGER verify AFTER INSERT ON duly.job_versions FOR EACH ROW EXECUTE FUNCTION duly.verify_job_versions();
+CREATE TRIGGER verify AFTER INSERT ON duly.job_versions FOR EACH ROW WHEN (NEW.workflow IS NULL) EXECUTE FUNCTION duly.verify_job_versions();
 
 CREATE FUNCTION duly.verify_schedules() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
@@ -63,7 +63,7 @@ CREATE FUNCTION duly.verify_shards() RETURNS trigger LANGUAGE plpgsql SECURITY D
 BEGIN
     IF (OLD.epoch, OLD.owner) IS DISTINCT FROM (NEW.epoch, NEW.owner) THEN
         INSERT INTO duly.verify_events (kind, shard, epoch, data)
-        VALUES ('shard.taken', NEW.shard, NEW.epoch, json_build_object('owner', NEW.owner, 'before', OLD.owner));
+        VALUES ('shard.taken', NEW.shard, NEW.epoch, json_build_object('owner', NEW.owner, 'before', OLD.owner, 'until', OLD.lease_until));
     END IF;
     RETURN NULL;
 END $$;
@@ -72,12 +72,21 @@ CREATE TRIGGER verify AFTER UPDATE ON duly.shards FOR EACH ROW EXECUTE FUNCTION 
 CREATE FUNCTION duly.verify_executions() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO duly.verify_events (kind, tenant, job, run, data)
-    VALUES ('fire.created', NEW.tenant, NEW.job_id, NEW.id,
+    VALUES ('fire.created', NEW.tenant,
+            coalesce((SELECT v.workflow FROM duly.job_versions v WHERE v.id = NEW.job_version), NEW.job_id), NEW.id,
             json_build_object('trigger', NEW.trigger, 'nominal', coalesce(NEW.scheduled_at, NEW.due_at), 'due', NEW.due_at,
-                              'skip', NEW.skip_reason, 'versionId', NEW.job_version, 'holdsPlace', NEW.holds_place::int));
+                              'skip', NEW.skip_reason, 'versionId', NEW.job_version, 'holdsPlace', NEW.holds_place::int,
+                              'flow', 'run_' || replace(NEW.run::text, '-', ''), 'step', NEW.step, 'nth', NEW.nth));
     RETURN NULL;
 END $$;
 CREATE TRIGGER verify AFTER INSERT ON duly.executions FOR EACH ROW EXECUTE FUNCTION duly.verify_executions();
+
+CREATE FUNCTION duly.verify_flows() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    INSERT INTO duly.verify_events (kind, tenant, run, data) VALUES ('flow.begun', NEW.tenant, NEW.run, json_build_object('width', NEW.width));
+    RETURN NULL;
+END $$;
+CREATE TRIGGER verify AFTER INSERT ON duly.flows FOR EACH ROW EXECUTE FUNCTION duly.verify_flows();
 
 CREATE FUNCTION duly.verify_timers() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN

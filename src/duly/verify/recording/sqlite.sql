@@ -26,7 +26,7 @@ CREATE TRIGGER verify_jobs_update AFTER UPDATE ON jobs BEGIN
     VALUES ({now}, 'job.changed', {actor}, NEW.tenant, NEW.id,
             json_object('state', NEW.state, 'version', NEW.version, 'pausedAt', NEW.paused_at, 'pausedUntil', NEW.paused_until));
 END;
-CREATE TRIGGER verify_versions_insert AFTER INSERT ON job_versions BEGIN
+CREATE TRIGGER verify_versions_insert AFTER INSERT ON job_versions WHEN NEW.workflow IS NULL BEGIN
     INSERT INTO verify_events (at, kind, actor, job, data)
     VALUES ({now}, 'version.created', {actor}, NEW.job_id,
             json_object('versionId', NEW.id, 'version', NEW.version, 'maxAttempts', NEW.max_attempts));
@@ -49,14 +49,20 @@ END;
 
 CREATE TRIGGER verify_shards_update AFTER UPDATE ON shards WHEN OLD.epoch <> NEW.epoch OR OLD.owner IS NOT NEW.owner BEGIN
     INSERT INTO verify_events (at, kind, actor, shard, epoch, data)
-    VALUES ({now}, 'shard.taken', {actor}, NEW.shard, NEW.epoch, json_object('owner', NEW.owner, 'before', OLD.owner));
+    VALUES ({now}, 'shard.taken', {actor}, NEW.shard, NEW.epoch, json_object('owner', NEW.owner, 'before', OLD.owner, 'until', OLD.lease_until));
 END;
 
 CREATE TRIGGER verify_executions_insert AFTER INSERT ON executions BEGIN
     INSERT INTO verify_events (at, kind, actor, tenant, job, run, data)
-    VALUES ({now}, 'fire.created', {actor}, NEW.tenant, NEW.job_id, NEW.id,
+    VALUES ({now}, 'fire.created', {actor}, NEW.tenant,
+            coalesce((SELECT v.workflow FROM job_versions v WHERE v.id = NEW.job_version), NEW.job_id), NEW.id,
             json_object('trigger', NEW.trigger, 'nominal', coalesce(NEW.scheduled_at, NEW.due_at), 'due', NEW.due_at,
-                        'skip', NEW.skip_reason, 'versionId', NEW.job_version, 'holdsPlace', NEW.holds_place));
+                        'skip', NEW.skip_reason, 'versionId', NEW.job_version, 'holdsPlace', NEW.holds_place,
+                        'flow', CASE WHEN NEW.run IS NOT NULL THEN 'run_' || lower(hex(NEW.run)) END, 'step', NEW.step, 'nth', NEW.nth));
+END;
+CREATE TRIGGER verify_flows_insert AFTER INSERT ON flows BEGIN
+    INSERT INTO verify_events (at, kind, actor, tenant, run, data)
+    VALUES ({now}, 'flow.begun', {actor}, NEW.tenant, NEW.run, json_object('width', NEW.width));
 END;
 CREATE TRIGGER verify_timers_insert AFTER INSERT ON timers BEGIN
     INSERT INTO verify_events (at, kind, actor, tenant, run, attempt, data)

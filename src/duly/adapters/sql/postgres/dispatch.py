@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from duly.domain.execution import Advance, DueSchedule, Fire, NewExecution
 from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant
 from duly.domain.lifecycle import State
+from duly.ports.hot_index import Coming
 from duly.ports.store import Admission, EnqueueReport, FireReport, Idempotency, PromoteReport
 
 
@@ -39,8 +41,11 @@ class PostgresIntake:
         asked = {execution.id for execution in special}
         new = 0
         if plain:
-            columns = _columns(plain, now) | _records([deed for deed in deeds if deed.executions[0] not in asked] if asked else deeds)
-            new = int((await self._engine.fetch_or_again("enqueue", columns, Lane.FINISH))[0]["n"])
+            alike = _alike(plain, now)
+            columns = (alike or _columns(plain, now)) | _records(
+                [deed for deed in deeds if deed.executions[0] not in asked] if asked else deeds
+            )
+            new = int((await self._engine.fetch_or_again("enqueue_alike" if alike else "enqueue", columns, Lane.FINISH))[0]["n"])
         if not special:
             return EnqueueReport(new)
         theirs = [deed for deed in deeds if deed.executions[0] in asked]
@@ -96,6 +101,34 @@ def _enqueue_each(executions: Sequence[NewExecution], now: Instant, deeds: Seque
     done = yield from enqueue_each(executions, now)
     yield from append(done.of(deeds))
     return done
+
+
+def _alike(executions: Sequence[NewExecution], now: Instant) -> dict[str, Any] | None:
+    """What `enqueue_alike` is sent with; None when these wait, or differ in more than their payloads: all have one, or nobody has."""
+    first = executions[0]
+    payloads = [execution.payload for execution in executions if execution.payload is not None]
+    if first.due_at > now or len(payloads) not in (0, len(executions)):
+        return None
+    shared = _shared(first)
+    if any(_shared(execution) != shared for execution in executions):
+        return None
+    return {
+        "ids": [execution.id for execution in executions],
+        "job_id": first.job_id,
+        "job_version": first.job_version,
+        "tenant": first.tenant,
+        "route": first.route,
+        "trigger": first.trigger,
+        "due_at": first.due_at,
+        "rank": first.rank,
+        "payloads": f"[{','.join(payloads)}]" if payloads else None,
+        "now": now,
+    }
+
+
+_shared = itemgetter(
+    *(NewExecution._fields.index(name) for name in ("job_id", "job_version", "tenant", "route", "trigger", "due_at", "rank"))
+)
 
 
 def _columns(executions: Sequence[NewExecution], now: Instant) -> dict[str, Any]:
@@ -210,12 +243,12 @@ class PostgresSchedules:
             return await self._engine.fetch("promote", params | {"since": since}, Lane.CLAIM)
 
         row = one(await self._timers.look(look, lambda rows: one(rows)["moved"], now))
-        gates = {*(row["gates"] or ()), *(found["gate"] for found in await self._engine.fetch("gates_to_look_at", params, Lane.CLAIM))}
+        gates = {*(row["gates"] or ()), *(row["looked"] or ())}
         if row["freed"]:
             await pass_on(self._engine, row["freed"], None, now)
         routes = {*(row["routes"] or ()), *(await open_gates(self._engine, gates, now))}
         return PromoteReport(row["moved"] - row["cancelled"], row["cancelled"], tuple(sorted(routes)))
 
-    async def upcoming(self, shards: Sequence[int], after: Instant, until: Instant, limit: int) -> list[Instant]:
+    async def upcoming(self, shards: Sequence[int], after: Instant, until: Instant, limit: int) -> list[Coming]:
         rows = await self._engine.fetch("upcoming", {"shards": list(shards), "after": after, "until": until, "quota": limit}, Lane.CLAIM)
-        return [row["at"] for row in rows]
+        return [Coming(row["at"], row["shard"]) for row in rows]

@@ -11,7 +11,7 @@ from duly.adapters.sql.engine import Action, Call, one
 from duly.adapters.sql.engine_postgres import PostgresEngine
 from duly.adapters.sql.gates import clear_away
 from duly.adapters.sql.postgres.after import cancel_waiting, pass_on
-from duly.adapters.sql.rows import lost_of, version_of
+from duly.adapters.sql.rows import lost_of, readable_version_of
 from duly.domain.audit import Deed
 from duly.domain.execution import Lost, Verdict, WorkerId
 from duly.domain.ids import ExecutionId, JobId, id_floor
@@ -40,7 +40,7 @@ class PostgresLosses:
     async def bury_workers(self, now: Instant) -> list[WorkerId]:
         return [row["id"] for row in await self._engine.fetch("bury_workers", {"now": now})]
 
-    async def lose(self, decide: Callable[[Lost, JobVersion], Verdict], now: Instant, limit: int) -> LossReport:
+    async def lose(self, decide: Callable[[Lost, JobVersion | None], Verdict], now: Instant, limit: int) -> LossReport:
         freed: list[JobId] = []
         gates: list[UUID] = []
 
@@ -51,9 +51,9 @@ class PostgresLosses:
             if not leases:
                 return LossReport()
             found = [lost_of(row) for row in (yield Call("lost_executions", {"leases": leases}))]
-            versions: dict[int, JobVersion] = {}
+            versions: dict[int, JobVersion | None] = {}
             for number in sorted({lost.job_version for lost in found}):
-                versions[number] = version_of((yield Call("version", {"id": number}))[0])
+                versions[number] = readable_version_of((yield Call("versions", {"numbers": str(number), "following": 0}))[0])
             verdicts = [decide(lost, versions[lost.job_version]) for lost in found]
             lost_rows = yield Call(
                 "lose",
@@ -155,19 +155,21 @@ class PostgresRetention:
         await self._engine.fetch("stale_cancels", {})
         await self._engine.fetch("stale_uniques", {"now": now})
         await self._engine.fetch("drop_orphans", {"before": id_floor(before)})
-        await self._engine.fetch("drop_expired_keys", {"now": now})
+        await self._engine.fetch("drop_orphan_traces", {"before": id_floor(before), "quota": 10 * limit})
+        keys = len(await self._engine.fetch("drop_expired_keys", {"now": now, "quota": 10 * limit}))
         await self._engine.fetch("drop_workers", {"long_ago": before})
         await self._engine.fetch("drop_batches", {"before": before})
         params = {"before": id_floor(before), "finished_before": before, "quota": limit}
         lines = int(one(await self._engine.fetch("drop_old_logs", params | {"quota": 10 * limit}))["n"])
-        lines += int(one(await self._engine.fetch("drop_old_checkpoints", params))["n"])
-        if lines:
-            return lines
+        checkpoints = int(one(await self._engine.fetch("drop_old_checkpoints", params))["n"])
+        if max(lines, keys) >= 10 * limit or checkpoints >= limit:
+            # There is more of it, and a day goes after what belongs to it. What comes in all the time must not keep the days for ever.
+            return lines + keys + checkpoints
         oldest = one(await self._engine.fetch("oldest_partition", {}))["day"]
         if oldest is not None:
             start = from_datetime(datetime.strptime(oldest, "%Y%m%d").replace(tzinfo=UTC))
             if start + DAY <= before:
                 kept = one(await self._engine.fetch("drop_partitions", {"from_us": start, "before_us": before}))["kept"]
                 # Somebody reads the history at this moment: the day is dropped the next time.
-                return 0 if kept is None else 1
-        return int(one(await self._engine.fetch("drop_old_from_default", params))["n"])
+                return lines + keys + checkpoints + (kept is not None)
+        return lines + keys + checkpoints + int(one(await self._engine.fetch("drop_old_from_default", params))["n"])

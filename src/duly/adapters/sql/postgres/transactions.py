@@ -15,7 +15,9 @@ from typing import Any
 
 import asyncpg
 
-from duly.adapters.sql.engine_postgres import CONNECT_TIMEOUT, named, translated
+from duly.adapters.sql.engine_postgres import translated
+from duly.adapters.sql.postgres.address import Pooler
+from duly.adapters.sql.postgres.lines import DEADLINE, Line, Way
 from duly.adapters.sql.statements import statements
 from duly.domain.errors import Invalid, LeaseLost, Unavailable
 from duly.domain.ids import execution_text
@@ -34,7 +36,7 @@ class PostgresTransactions:
     """See ports.transactions.Transactions."""
 
     def __init__(self, dsn: str, *, most: int = MOST) -> None:
-        self._dsn = dsn
+        self._way = Way(dsn)
         self._most = most
         self._opening = asyncio.Lock()
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
@@ -45,12 +47,14 @@ class PostgresTransactions:
         """An asyncpg connection. Transactions that the handler opens on it are savepoints."""
         with translated():
             pool = await self._opened()
-            connection = await pool.acquire()
+            connection: Any = await pool.acquire()
         try:
             transaction = connection.transaction()
             try:
                 with translated():
                     await transaction.start()
+                    if connection.local:
+                        await connection.execute(connection.local)
                 yield connection
                 await self._end_attempt(connection, attempt, result())
             except BaseException:
@@ -77,14 +81,23 @@ class PostgresTransactions:
         async with self._opening:
             if self._pool is None:
                 self._pool = await asyncpg.create_pool(
-                    self._dsn,
                     min_size=0,
                     max_size=self._most,
-                    timeout=CONNECT_TIMEOUT,
                     max_inactive_connection_lifetime=IDLE_CONNECTION_LIVES,
-                    server_settings=named(self._dsn, "duly-transaction") | {"idle_in_transaction_session_timeout": LONGEST_PAUSE},
+                    connect=self._connect,
+                    reset=self._reset,
+                    connection_class=Line,
                 )
             return self._pool
+
+    async def _connect(self, *words: Any, **more: Any) -> Line:
+        """A line without a deadline of ours: what the handler asks for may take as long as its own timeout lets it."""
+        return await self._way.open("duly-transaction", {"idle_in_transaction_session_timeout": LONGEST_PAUSE}, deadline=None)
+
+    async def _reset(self, connection: Any) -> None:
+        """What the handler set on the session goes. Through a pooler there is nothing of the kind, and the session is not ours."""
+        if self._way.pooler is not Pooler.TRANSACTION:
+            await connection.execute(connection.get_reset_query())
 
     async def _end_attempt(self, connection: Any, attempt: Attempt, result: str | None) -> None:
         params = {"lease": attempt.fence, "id": str(attempt.id), "result": result, "started_at": attempt.started_at}
@@ -95,7 +108,7 @@ class PostgresTransactions:
                     "The transaction was ended inside its block.",
                     hint="Leave BEGIN, COMMIT and ROLLBACK to ctx.transaction().",
                 )
-            ended = await connection.fetchval(self._end.text, *(params[name] for name in self._end.names))
+            ended = await connection.fetchval(self._end.text, *(params[name] for name in self._end.names), timeout=DEADLINE)
         if not ended:
             raise LeaseLost.of(execution_text(attempt.id))
 
@@ -103,7 +116,8 @@ class PostgresTransactions:
 async def _commit(connection: Any, transaction: Any) -> None:
     try:
         with translated():
-            await transaction.commit()
+            async with asyncio.timeout(DEADLINE):
+                await transaction.commit()
     except Unavailable as error:
         _drop(connection)
         raise Unavailable(

@@ -40,14 +40,16 @@ SELECT id, number, saved_at, data, progress FROM checkpoints WHERE id = ANY (:id
 
 -- name: drop_old_checkpoints
 -- Of what finished long ago, and of what is gone, in small batches.
-WITH old AS (
-    SELECT k.id
-    FROM checkpoints k
-    LEFT JOIN outcomes o ON o.id = k.id
-    WHERE k.id < :before::uuid
-      AND (o.finished_at < :finished_before::bigint OR NOT EXISTS (SELECT FROM executions e WHERE e.id = k.id))
-    LIMIT :quota::int
-), dropped AS (
-    DELETE FROM checkpoints k USING old WHERE k.id = old.id RETURNING k.id
+WITH dropped AS (
+    DELETE FROM checkpoints
+    WHERE id = ANY (ARRAY(
+        SELECT k.id
+        FROM checkpoints k
+        LEFT JOIN LATERAL (SELECT o.finished_at FROM outcomes o WHERE o.id = k.id OFFSET 0) o ON true
+        WHERE k.id < :before::uuid
+          AND (o.finished_at < :finished_before::bigint OR (SELECT e.id FROM executions e WHERE e.id = k.id) IS NULL)
+        ORDER BY k.id
+        LIMIT :quota::int))
+    RETURNING id
 )
 SELECT count(*) AS n FROM dropped;

@@ -46,9 +46,11 @@ FROM jobs
 WHERE id = :id AND tenant = :tenant
 /*for update*/;
 
--- name: version_number
--- … and, in a younger snapshot than that lock, the number its versions have reached.
-SELECT version FROM job_versions WHERE id = :id;
+-- name: replaced_version
+-- … and, in a younger snapshot than that lock, the number its versions have reached; and the definition, if an alert is in it.
+SELECT version, CASE WHEN CAST(definition AS text) LIKE '%"alert":{%' THEN CAST(definition AS text) END AS watched
+FROM job_versions
+WHERE id = :id;
 
 -- name: name_is_taken
 SELECT id FROM jobs WHERE tenant = :tenant AND name = :name AND state <> 3 AND id <> :id;
@@ -81,36 +83,6 @@ JOIN job_versions v ON v.id = j.version
 LEFT JOIN schedules s ON s.job_id = j.id
 WHERE j.tenant = :tenant AND j.name = :name AND j.state <> 3;
 
--- name: jobs
--- Newest first, past the cursor. A filter that is NULL lets everything through. A pause with an end is over by itself.
-SELECT /*job_columns*/
-FROM jobs j
-JOIN tenants t ON t.tenant = j.tenant
-JOIN job_versions v ON v.id = j.version
-JOIN routes r ON r.route = v.route
-LEFT JOIN schedules s ON s.job_id = j.id
-WHERE j.tenant = :tenant AND j.id < :before
-  AND (CAST(:name AS text) IS NULL OR j.name = CAST(:name AS text))
-  AND (CAST(:state AS smallint) IS NULL OR CASE WHEN j.state = 0 AND j.paused_until > :now THEN 1 ELSE j.state END = CAST(:state AS smallint))
-  AND (CAST(:search AS text) IS NULL OR lower(j.name) LIKE CAST(:search AS text) ESCAPE '\')
-  AND (CAST(:handler AS text) IS NULL OR r.handler = CAST(:handler AS text))
-  AND (CAST(:pool AS text) IS NULL OR r.pool = CAST(:pool AS text))
-  AND (CAST(:type AS text) IS NULL OR v.definition -> 'timing' ->> 'type' = CAST(:type AS text))
-  AND (CAST(:next_fire_after AS bigint) IS NULL OR (j.state = 0 AND s.next_fire_at >= CAST(:next_fire_after AS bigint) AND s.next_fire_at < 4611686018427387904))
-  AND (CAST(:next_fire_before AS bigint) IS NULL OR (j.state = 0 AND s.next_fire_at < CAST(:next_fire_before AS bigint)))
-ORDER BY j.id DESC
-LIMIT :quota;
-
--- name: waiting_jobs
-SELECT /*job_columns*/
-FROM jobs j
-JOIN tenants t ON t.tenant = j.tenant
-JOIN job_versions v ON v.id = j.version
-JOIN schedules s ON s.job_id = j.id
-WHERE j.tenant = :tenant AND j.state = 0 AND NOT s.paused AND s.next_fire_at < :before
-ORDER BY s.next_fire_at, j.id
-LIMIT :quota;
-
 -- name: changed_jobs
 -- Made or changed since; the smallest id of an instant says what was made.
 SELECT /*job_columns*/
@@ -119,23 +91,22 @@ JOIN tenants t ON t.tenant = j.tenant
 JOIN job_versions v ON v.id = j.version
 LEFT JOIN schedules s ON s.job_id = j.id
 WHERE j.id IN (
-    SELECT id FROM jobs WHERE tenant = :tenant AND changed_at >= :since
+    SELECT id FROM (SELECT id FROM jobs WHERE tenant = :tenant AND changed_at >= :since ORDER BY changed_at DESC LIMIT :quota) changed
     UNION
-    SELECT id FROM jobs WHERE tenant = :tenant AND id >= :first)
+    SELECT id FROM (SELECT id FROM jobs WHERE tenant = :tenant AND id >= :first ORDER BY id DESC LIMIT :quota) made)
 ORDER BY j.id DESC
 LIMIT :quota;
 
--- name: version
+-- name: versions
+-- Those of these numbers that there are, one probe each. The numbers are one text with commas between them.
+-- Of a step's version the next of its workflow may come along: whoever runs this one is likely to run those.
 SELECT v.job_id, j.tenant, t.name AS tenant_name, v.id AS version_id, v.version, v.route, v.definition, v.created_at AS version_created_at
-FROM job_versions v
-JOIN jobs j ON j.id = v.job_id
-JOIN tenants t ON t.tenant = j.tenant
-WHERE v.id = :id;
-
--- name: job_counts
-SELECT c.state, count(*) AS n
-FROM (SELECT CASE WHEN state = 0 AND paused_until > :now THEN 1 ELSE state END AS state FROM jobs WHERE tenant = :tenant) c
-GROUP BY c.state;
+FROM json_each('[' || :numbers || ']') n
+CROSS JOIN job_versions a ON a.id = n.value
+CROSS JOIN job_versions v ON v.id >= a.id AND v.id <= a.id + iif(a.workflow IS NULL, 0, :following)
+                         AND (v.id = a.id OR (v.workflow = a.workflow AND v.version = a.version))
+JOIN jobs j ON j.id = CASE WHEN v.workflow IS NULL THEN v.job_id ELSE v.workflow END
+JOIN tenants t ON t.tenant = j.tenant;
 
 -- name: use_key
 -- An idempotency key, used for the first time. No row: it was used before. Past its time it is free again.
@@ -147,11 +118,18 @@ WHERE i.expires_at <= :now
 RETURNING key;
 
 -- name: used_key
-SELECT body_hash, answer FROM idempotency WHERE tenant = :tenant AND key = :key;
+SELECT body_hash, answer, expires_at FROM idempotency WHERE tenant = :tenant AND key = :key;
 
 -- name: answer_key
 UPDATE idempotency SET answer = :answer WHERE tenant = :tenant AND key = :key;
 
+-- name: forget_key
+-- What it stood for was undone: it is free again.
+DELETE FROM idempotency WHERE tenant = :tenant AND key = :key;
+
 -- name: drop_expired_keys
-DELETE FROM idempotency WHERE expires_at <= :now;
+-- So many at a time: a day's end may be the end of millions.
+DELETE FROM idempotency
+WHERE (tenant, key) IN (SELECT tenant, key FROM idempotency WHERE expires_at <= :now ORDER BY expires_at LIMIT :quota)
+RETURNING tenant;
 

@@ -3,24 +3,39 @@
 -- name: shards
 SELECT shard, epoch, owner, lease_until, progress_at FROM shards ORDER BY shard;
 
+-- name: glance
+-- The shards of others, and whether their work is late. Only what was due lately counts: what has been due for longer has waited for leases
+-- before, and under an old snapshot each look would walk past all that was fired since.
+SELECT s.shard, s.epoch, s.owner, s.lease_until, s.progress_at,
+       EXISTS (SELECT 1 FROM schedules d WHERE d.shard = s.shard AND NOT d.paused AND d.next_fire_at BETWEEN :since AND :until)
+       OR EXISTS (SELECT 1 FROM timers d WHERE d.shard = s.shard AND d.due_at BETWEEN :since AND :until) AS is_late
+FROM shards s
+WHERE s.owner IS NULL OR s.owner <> :but
+ORDER BY s.shard;
+
 -- name: announce_dispatcher
-INSERT INTO dispatchers (name, expires_at) VALUES (:name, :expires_at)
-ON CONFLICT (name) DO UPDATE SET expires_at = excluded.expires_at;
+INSERT INTO dispatchers (name, expires_at, about) VALUES (:name, :expires_at, :about)
+ON CONFLICT (name) DO UPDATE SET expires_at = excluded.expires_at, about = excluded.about;
 
 -- name: dispatchers
 SELECT name FROM dispatchers WHERE expires_at > :now AND expires_at <= :beyond_sense ORDER BY name;
+
+-- name: dispatchers_about
+SELECT name, expires_at, about FROM dispatchers WHERE expires_at > :now ORDER BY name;
 
 -- name: drop_dispatchers
 DELETE FROM dispatchers WHERE name = :name OR expires_at <= :long_ago;
 
 -- name: take_shard
--- Owns a shard under a new epoch: when its lease has run out, its owner shows no progress, or the lease lies beyond all
--- sense (the store's clock was set back).
+-- Owns a shard under a new epoch, unless somebody was faster or its owner has stirred since it was seen.
 UPDATE shards
 SET epoch = epoch + 1, owner = :owner, lease_until = :lease_until, progress_at = :now
 WHERE shard = :shard AND epoch = :seen_epoch
-  AND (lease_until <= :now OR progress_at <= :no_progress_since OR lease_until > :beyond_sense)
+  AND progress_at = :seen_progress
 RETURNING epoch;
+
+-- name: stir_shard
+UPDATE shards SET progress_at = :now WHERE shard = :shard AND owner = :owner;
 
 -- name: renew_shards
 -- Holds on to everything this owner has, and shows progress. A dispatcher's name is new at every start.

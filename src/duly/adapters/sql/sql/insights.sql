@@ -1,21 +1,22 @@
 -- Reading for people. `execution_state` says where an execution stands; these choose which. A plain fire stores no payload:
--- it runs with its version's own, so that is what is shown.
+-- it runs with its version's own, so that is what is shown. A step is of its workflow's job: CASE, because the wall lets no index be used with
+-- coalesce, which PostgreSQL does not know to keep a secret.
 
 -- name: execution
-SELECT s.*, j.name AS job_name, v.max_attempts, v.definition ->> 'payload' AS own_payload,
+SELECT s.*, (SELECT name FROM jobs WHERE id = CASE WHEN v.workflow IS NULL THEN v.job_id ELSE v.workflow END) AS job_name, v.max_attempts,
+       coalesce(v.workflow, v.job_id) AS own_job, v.definition ->> 'payload' AS own_payload, v.definition -> 'step' ->> 'name' AS step_name,
        k.number AS saved_number, k.saved_at, k.progress, d.how AS settled_how, d.settled_at AS dealt_with_at, d.replay AS replayed_as
 FROM execution_state s
-JOIN jobs j ON j.id = s.job_id
 JOIN job_versions v ON v.id = s.job_version
 LEFT JOIN checkpoints k ON k.id = s.id
 LEFT JOIN settled d ON d.id = s.id
 WHERE s.id = :id AND s.tenant = :tenant;
 
 -- name: executions_of_tenant
-SELECT s.*, j.name AS job_name, v.max_attempts, v.definition ->> 'payload' AS own_payload,
+SELECT s.*, (SELECT name FROM jobs WHERE id = CASE WHEN v.workflow IS NULL THEN v.job_id ELSE v.workflow END) AS job_name, v.max_attempts,
+       coalesce(v.workflow, v.job_id) AS own_job, v.definition ->> 'payload' AS own_payload, v.definition -> 'step' ->> 'name' AS step_name,
        k.number AS saved_number, k.saved_at, k.progress, d.how AS settled_how, d.settled_at AS dealt_with_at, d.replay AS replayed_as
 FROM execution_state s
-JOIN jobs j ON j.id = s.job_id
 JOIN job_versions v ON v.id = s.job_version
 LEFT JOIN checkpoints k ON k.id = s.id
 LEFT JOIN settled d ON d.id = s.id
@@ -24,10 +25,10 @@ ORDER BY s.id DESC
 LIMIT :quota;
 
 -- name: executions_of_job
-SELECT s.*, j.name AS job_name, v.max_attempts, v.definition ->> 'payload' AS own_payload,
+SELECT s.*, (SELECT name FROM jobs WHERE id = CASE WHEN v.workflow IS NULL THEN v.job_id ELSE v.workflow END) AS job_name, v.max_attempts,
+       coalesce(v.workflow, v.job_id) AS own_job, v.definition ->> 'payload' AS own_payload, v.definition -> 'step' ->> 'name' AS step_name,
        k.number AS saved_number, k.saved_at, k.progress, d.how AS settled_how, d.settled_at AS dealt_with_at, d.replay AS replayed_as
 FROM execution_state s
-JOIN jobs j ON j.id = s.job_id
 JOIN job_versions v ON v.id = s.job_version
 LEFT JOIN checkpoints k ON k.id = s.id
 LEFT JOIN settled d ON d.id = s.id
@@ -64,21 +65,3 @@ ORDER BY attempt;
 SELECT seq, attempt, at, level, message, fields FROM logs
 WHERE id = :id AND seq > :after AND (CAST(:attempt AS smallint) IS NULL OR attempt = CAST(:attempt AS smallint))
 ORDER BY seq LIMIT :quota;
-
--- name: count_scheduled
-SELECT count(*) AS n FROM timers WHERE tenant = :tenant;
-
--- name: count_blocked
-SELECT count(*) AS n FROM blocked WHERE tenant = :tenant;
-
--- name: count_pending
-SELECT count(*) AS n FROM routes r JOIN ready q ON q.route = r.route AND q.tenant = :tenant;
-
--- name: count_dead
--- Dead letters ride their own small index; nothing else of the history is ever counted.
-SELECT count(*) AS n FROM outcomes o JOIN executions e ON e.id = o.id WHERE o.state = 5 AND e.tenant = :tenant;
-
--- name: ready_by_pool
-SELECT r.pool, count(*) AS pending, min(q.rank) AS oldest
-FROM routes r JOIN ready q ON q.route = r.route AND q.tenant = :tenant
-GROUP BY r.pool ORDER BY r.pool;

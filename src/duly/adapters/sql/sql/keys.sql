@@ -1,7 +1,7 @@
 -- Keys, sessions and one-time links. Rare, so each is a plain statement that both engines share.
 
 -- part: key_columns
-k.id, k.tenant, t.name AS tenant_name, k.role, k.name, k.hash, k.created_at, k.expires_at, k.revoked_at,
+k.id, k.tenant, t.name AS tenant_name, t.standing, k.role, k.name, k.hash, k.created_at, k.expires_at, k.revoked_at,
        k.prefix, k.pools, k.lasts, k.replaces, k.family, k.last_used_at,
        (SELECT n.id FROM keys n WHERE n.tenant = k.tenant AND n.replaces = k.id ORDER BY n.created_at DESC, n.id DESC LIMIT 1) AS replaced_by
 
@@ -56,11 +56,11 @@ DELETE FROM login_links WHERE hash = :hash RETURNING tenant, key_id, role, expir
 INSERT INTO sessions (hash, tenant, key_id, role, created_at, used_at) VALUES (:hash, :tenant, :key_id, :role, :now, :now);
 
 -- name: session
--- With the key that it came from: a session ends with it.
+-- With the key that it came from: a session ends with it, and when its tenant has left.
 SELECT s.hash, s.tenant, t.name AS tenant_name, s.key_id, s.role, s.created_at, s.used_at
 FROM sessions s
 JOIN keys k ON k.id = s.key_id AND k.tenant = s.tenant AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > :now)
-JOIN tenants t ON t.tenant = s.tenant
+JOIN tenants t ON t.tenant = s.tenant AND t.standing IN (0, 1)
 WHERE s.hash = :hash;
 
 -- name: touch_session

@@ -1,23 +1,5 @@
 -- Dead letters, bulk actions and batches. Dead letters ride the small index of unusual ends; nothing here scans the history.
 
--- name: open_letters
-SELECT o.id, e.job_id, j.name AS job_name, o.finished_at, o.attempt, o.error
-FROM outcomes o
-JOIN executions e ON e.id = o.id
-JOIN jobs j ON j.id = e.job_id
-LEFT JOIN settled d ON d.id = o.id
-WHERE o.state = 5 AND o.id < :before AND e.tenant = :tenant AND d.id IS NULL
-ORDER BY o.id DESC LIMIT :quota;
-
--- name: open_letters_of_job
-SELECT o.id, e.job_id, j.name AS job_name, o.finished_at, o.attempt, o.error
-FROM outcomes o
-JOIN executions e ON e.id = o.id
-JOIN jobs j ON j.id = e.job_id
-LEFT JOIN settled d ON d.id = o.id
-WHERE o.state = 5 AND o.id < :before AND e.tenant = :tenant AND e.job_id = :job_id AND d.id IS NULL
-ORDER BY o.id DESC LIMIT :quota;
-
 -- name: ids_of_job
 SELECT id FROM executions WHERE job_id = :job_id AND tenant = :tenant AND id < :before ORDER BY id DESC LIMIT :quota;
 
@@ -44,7 +26,11 @@ INSERT INTO batches (batch, tenant, job_id, kind, asked_at, asked_by, total, abo
 VALUES (:batch, :tenant, :job_id, :kind, :asked_at, :asked_by, :total, :about);
 
 -- name: change_batch
-UPDATE batches SET total = :total, about = :about WHERE batch = :batch;
+UPDATE batches SET about = :about WHERE batch = :batch;
+
+-- name: lock_batch
+SELECT about FROM batches WHERE batch = :batch
+/*for update*/;
 
 -- name: batch
 SELECT batch, tenant, job_id, kind, asked_at, asked_by, total, about FROM batches WHERE batch = :batch AND tenant = :tenant;
@@ -53,7 +39,7 @@ SELECT batch, tenant, job_id, kind, asked_at, asked_by, total, about FROM batche
 SELECT state, count(*) AS n FROM execution_state WHERE batch = :batch GROUP BY state;
 
 -- name: backfilled
-SELECT s.scheduled_at, s.state
+SELECT b.batch, s.scheduled_at, s.state
 FROM batches b JOIN execution_state s ON s.batch = b.batch
 WHERE b.job_id = :job_id AND b.tenant = :tenant AND b.kind = 'backfill' AND s.scheduled_at >= :first AND s.scheduled_at <= :last;
 
@@ -61,7 +47,7 @@ WHERE b.job_id = :job_id AND b.tenant = :tenant AND b.kind = 'backfill' AND s.sc
 SELECT max(due_at) AS at FROM executions WHERE batch = :batch;
 
 -- name: drop_batch
-DELETE FROM batches WHERE batch = :batch;
+DELETE FROM batches WHERE batch = :batch RETURNING tenant;
 
 -- name: drop_batches
 -- Of which retention has left nothing.

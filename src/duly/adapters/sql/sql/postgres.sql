@@ -11,6 +11,17 @@
 
 -- ---------------------------------------------------------------- submit
 
+-- part: and_record
+), recorded AS (
+    INSERT INTO audit (tenant, at, actor, role, channel, request_id, action, kind, subject, job_id, reason, before, after)
+    SELECT tenant, at, actor, role, channel, request_id, action, kind, subject, job_id, reason, before, after
+    FROM unnest(:firsts::uuid[], :d_tenant::int[], :d_at::bigint[], :d_actor::text[], :d_role::text[], :d_channel::text[], :d_request_id::text[],
+                :d_action::text[], :d_kind::text[], :d_subject::text[], :d_job_id::uuid[], :d_reason::text[], :d_before::text[],
+                :d_after::text[])
+         AS d (first, tenant, at, actor, role, channel, request_id, action, kind, subject, job_id, reason, before, after)
+    WHERE d.first IN (SELECT id FROM submitted)
+)
+
 -- name: enqueue
 -- Headers, then ready for what is due and timers for the rest. Idempotent by id: ready and timers follow only from
 -- headers that are new; so does the record of each call, found by its first id.
@@ -21,25 +32,50 @@ WITH submitted AS (
                 :due_ats::bigint[], :ranks::bigint[], :payloads::json[])
          AS f (id, job_id, job_version, tenant, route, trigger, due_at, rank, payload)
     /*again*/
-    RETURNING id, tenant, route, due_at, rank
+    RETURNING id, tenant, route, due_at, rank, job_version, payload, coalesce(octet_length(payload::text), 0) <= 500 AS is_small
 ), made_ready AS (
-    INSERT INTO ready (route, tenant, rank, id, attempt, failures)
-    SELECT route, tenant, rank, id, 1, 0 FROM submitted WHERE due_at <= :now::bigint
+    INSERT INTO ready (route, tenant, rank, id, attempt, failures, job_version, due_at, holds_place, payload)
+    SELECT route, tenant, rank, id, 1, 0, CASE WHEN is_small THEN job_version END, due_at, false, CASE WHEN is_small THEN payload END
+    FROM submitted WHERE due_at <= :now::bigint
 ), made_timer AS (
     INSERT INTO timers (id, shard, due_at, route, tenant, rank, attempt, failures)
     SELECT s.id, f.shard, s.due_at, s.route, s.tenant, s.rank, 1, 0
     FROM submitted s JOIN unnest(:later_ids::uuid[], :later_shards::smallint[]) AS f (id, shard) ON f.id = s.id
     WHERE s.due_at > :now::bigint
-), recorded AS (
-    INSERT INTO audit (tenant, at, actor, role, channel, request_id, action, kind, subject, job_id, reason, before, after)
-    SELECT tenant, at, actor, role, channel, request_id, action, kind, subject, job_id, reason, before, after
-    FROM unnest(:firsts::uuid[], :d_tenant::int[], :d_at::bigint[], :d_actor::text[], :d_role::text[], :d_channel::text[], :d_request_id::text[],
-                :d_action::text[], :d_kind::text[], :d_subject::text[], :d_job_id::uuid[], :d_reason::text[], :d_before::text[],
-                :d_after::text[])
-         AS d (first, tenant, at, actor, role, channel, request_id, action, kind, subject, job_id, reason, before, after)
-    WHERE d.first IN (SELECT id FROM submitted)
-)
+/*and_record*/
 SELECT count(*) AS n FROM submitted;
+
+-- part: ready_alike
+    RETURNING id, payload, coalesce(octet_length(payload::text), 0) <= 500 AS is_small
+), made_ready AS (
+    INSERT INTO ready (route, tenant, rank, id, attempt, failures, job_version, due_at, holds_place, payload)
+    SELECT :route::int, :tenant::int, :rank::bigint, id, 1, 0, CASE WHEN is_small THEN :job_version::bigint END, :due_at::bigint, false,
+           CASE WHEN is_small THEN payload END
+    FROM submitted
+
+-- name: enqueue_alike
+-- The same for many that differ only in their payload, and are due: what they share is sent once, and the payloads are one document (NULL:
+-- nobody has one).
+WITH submitted AS (
+    INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, due_at, rank, created_at, payload)
+    SELECT f.id, :job_id::uuid, :job_version::bigint, :tenant::int, :route::int, :trigger::smallint, :due_at::bigint, :rank::bigint, :now::bigint, f.payload
+    FROM ROWS FROM (unnest(:ids::uuid[]), json_array_elements(:payloads::json)) AS f (id, payload)
+    /*again*/
+/*ready_alike*/
+/*and_record*/
+SELECT count(*) AS n FROM submitted;
+
+-- name: add_items
+-- The same for items of one mapped step of a workflow: they differ in their ids, their payloads and their numbers alone.
+WITH submitted AS (
+    INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, due_at, rank, created_at, payload, run, step, nth)
+    SELECT id, :job_id::uuid, :job_version::bigint, :tenant::int, :route::int, 5, :due_at::bigint, :rank::bigint, :now::bigint, payload,
+           :run::uuid, :step::smallint, :first::int + nth::int - 1
+    FROM ROWS FROM (unnest(:ids::uuid[]), json_array_elements(:payloads::json)) WITH ORDINALITY AS f (id, payload, nth)
+    ON CONFLICT DO NOTHING
+/*ready_alike*/
+)
+SELECT count(*) AS count FROM submitted;
 
 -- name: create_jobs
 -- A batch of new jobs in one statement (three round trips a job took 14 s for 10,000). `taken`: a live job has that name.
@@ -65,6 +101,11 @@ SELECT w.name, v.job_id, v.id AS number, w.id NOT IN (SELECT id FROM created) AS
 
 -- ---------------------------------------------------------------- dispatch
 
+-- part: flush_later
+-- Whatever a crash takes back of this, the same dispatcher or another does again, to the same end: nothing was said about it to anybody, and
+-- the claim of what it made ready is flushed together with it. So nobody waits for the disk here.
+set_config('synchronous_commit', 'off', true)
+
 -- name: due_schedules
 SELECT s.job_id, s.shard, s.next_fire_at, s.version, s.skip_at, s.skip_by
 FROM unnest(:shards::smallint[]) AS mine (shard)
@@ -77,7 +118,7 @@ CROSS JOIN LATERAL (
 ) s;
 
 -- name: upcoming
-SELECT DISTINCT u.at
+SELECT DISTINCT u.at, mine.shard
 FROM unnest(:shards::smallint[]) AS mine (shard)
 CROSS JOIN LATERAL (
     (SELECT next_fire_at AS at FROM schedules
@@ -92,7 +133,7 @@ CROSS JOIN LATERAL (
      WHERE shard = mine.shard AND look_at > :after::bigint AND look_at <= :until::bigint
      ORDER BY look_at LIMIT :quota::int)
 ) u
-ORDER BY u.at
+ORDER BY u.at, mine.shard
 LIMIT :quota::int;
 
 -- name: fire
@@ -124,7 +165,7 @@ WITH mine AS MATERIALIZED (
          AS f (id, job_id, fire_at, job_version, tenant, route, rank, holds_place, skip_reason, delay)
     WHERE (job_id IN (SELECT job_id FROM advanced)) IS TRUE
     /*again*/
-    RETURNING id, job_id, tenant, route, rank, holds_place, skip_reason, due_at
+    RETURNING id, job_id, job_version, tenant, route, rank, holds_place, skip_reason, due_at, scheduled_at
 ), placed AS (
     INSERT INTO places (job_id, place, id)
     SELECT job_id, 0, id FROM header h
@@ -136,8 +177,10 @@ WITH mine AS MATERIALIZED (
 ), entering AS MATERIALIZED (
     SELECT * FROM header WHERE skip_reason IS NULL AND (NOT holds_place OR id IN (SELECT id FROM placed))
 ), made_ready AS (
-    INSERT INTO ready (route, tenant, rank, id, attempt, failures)
-    SELECT route, tenant, rank, id, 1, 0 FROM entering WHERE due_at <= :now::bigint
+    INSERT INTO ready (route, tenant, rank, id, attempt, failures, job_version, due_at, holds_place)
+    -- One that stands for another time than it is due is looked up: a row does not carry that time.
+    SELECT route, tenant, rank, id, 1, 0, CASE WHEN scheduled_at IS NULL THEN job_version END, due_at, holds_place
+    FROM entering WHERE due_at <= :now::bigint
 ), made_timer AS (
     INSERT INTO timers (id, shard, due_at, route, tenant, rank, attempt, failures)
     SELECT e.id, f.shard, e.due_at, e.route, e.tenant, e.rank, 1, 0
@@ -149,14 +192,20 @@ WITH mine AS MATERIALIZED (
     FROM header WHERE skip_reason IS NOT NULL OR (holds_place AND id NOT IN (SELECT id FROM placed))
     RETURNING id
 )
-SELECT (SELECT count(*) FROM advanced) AS advanced, (SELECT count(*) FROM header) AS fired, (SELECT count(*) FROM skipped) AS skipped;
+SELECT f.*, CASE WHEN f.skipped = 0 THEN /*flush_later*/ END AS flush
+FROM (
+    SELECT (SELECT count(*) FROM advanced) AS advanced, (SELECT count(*) FROM header) AS fired, (SELECT count(*) FROM skipped) AS skipped,
+           (SELECT count(*) FROM header WHERE skip_reason = 2) AS misfired
+) f;
 
 -- name: promote
--- Due timers become ready, or wait at their first gate; a cancelled one becomes final instead.
+-- Due timers become ready, or wait at their first gate; a cancelled one becomes final instead. Only shards that have something due are
+-- locked: most looks find one or none, and to lock all of them is a write for each. `looked`: gates whose time to be looked at has come.
 WITH mine AS MATERIALIZED (
     SELECT s.shard
     FROM shards s
     JOIN unnest(:shards::smallint[], :epochs::bigint[]) AS o (shard, epoch) ON s.shard = o.shard AND s.epoch = o.epoch
+    WHERE (SELECT due_at FROM timers t WHERE t.shard = s.shard AND t.due_at > :since::bigint AND t.due_at <= :now::bigint ORDER BY t.due_at LIMIT 1) IS NOT NULL
     ORDER BY s.shard
     FOR SHARE OF s
 ), due AS MATERIALIZED (
@@ -194,16 +243,14 @@ WITH mine AS MATERIALIZED (
 ), waiting AS (
     INSERT INTO gate_waits (gate, rank, id) SELECT gate, rank, id FROM at_gate
 )
-SELECT count(*) AS moved, (SELECT count(*) FROM stopped) AS cancelled,
+SELECT count(*) AS moved, (SELECT count(*) FROM stopped) AS cancelled, CASE WHEN NOT EXISTS (SELECT FROM stopped) THEN /*flush_later*/ END AS flush,
        array_agg(DISTINCT route) FILTER (WHERE id NOT IN (SELECT id FROM stopped)) AS routes,
        (SELECT array_agg(job_id) FROM freed_places) AS freed,
-       (SELECT array_agg(DISTINCT gate) FROM at_gate) AS gates
+       (SELECT array_agg(DISTINCT gate) FROM at_gate) AS gates,
+       (SELECT array_agg(g.gate)
+        FROM unnest(:shards::smallint[]) AS own (shard)
+        CROSS JOIN LATERAL (SELECT gate FROM gates WHERE shard = own.shard AND look_at <= :now::bigint LIMIT :quota::int) g) AS looked
 FROM left_timers;
-
--- name: gates_to_look_at
-SELECT g.gate
-FROM unnest(:shards::smallint[]) AS mine (shard)
-CROSS JOIN LATERAL (SELECT gate FROM gates WHERE shard = mine.shard AND look_at <= :now::bigint LIMIT :quota::int) g;
 
 -- name: note_starts
 -- Of a rate: the period of a slot begins when its attempt is taken by a worker.
@@ -233,8 +280,39 @@ CROSS JOIN LATERAL (
 ) w
 JOIN tenants t ON t.tenant = w.tenant;
 
+-- part: grant_taken
+-- How both claims end: one new lease for what was taken, and the answer in arrays.
+), last AS (
+    SELECT rank, id FROM taken ORDER BY rank DESC, id DESC LIMIT 1
+), known AS MATERIALIZED (
+    SELECT id, attempt, failures, job_version, due_at, holds_place, NULL::bigint AS scheduled_at, payload FROM taken WHERE job_version IS NOT NULL
+    UNION ALL
+    SELECT t.id, t.attempt, t.failures, e.job_version, e.due_at, e.holds_place OR e.gates IS NOT NULL, e.scheduled_at, e.payload
+    FROM taken t JOIN executions e ON e.id = t.id
+    WHERE t.job_version IS NULL
+), found AS MATERIALIZED (
+    SELECT array_agg(id) AS ids, array_agg(attempt) AS attempts, array_agg(failures) AS failures, max(attempt) AS latest,
+           array_agg(job_version) AS job_versions, array_agg(due_at) AS due_ats,
+           array_agg(id) FILTER (WHERE holds_place) AS placed,
+           array_agg(id) FILTER (WHERE scheduled_at IS NOT NULL) AS shifted,
+           array_agg(scheduled_at) FILTER (WHERE scheduled_at IS NOT NULL) AS scheduled_ats,
+           '[' || string_agg(coalesce(payload::text, 'null'), ',') || ']' AS payloads
+    FROM known
+), lease AS (
+    INSERT INTO leases (worker, granted_at, ids, attempts, failures)
+    SELECT :worker::bigint, :now::bigint, ids, attempts, failures FROM found WHERE ids IS NOT NULL
+    RETURNING lease_id
+)
+SELECT (SELECT lease_id FROM lease) AS lease_id, ids, CASE WHEN latest > 1 THEN attempts END AS attempts, CASE WHEN latest > 1 THEN failures END AS failures,
+       job_versions, due_ats, placed, shifted, scheduled_ats, payloads, (SELECT rank FROM last) AS last_rank, (SELECT id FROM last) AS last_id,
+       (SELECT id FROM traces ORDER BY id DESC LIMIT 1) AS last_trace       -- whether it is worth asking whose trace they are in
+FROM found
+
 -- name: claim
 -- Takes the best-ranked ready rows of each (route, tenant) ask under one new lease, and answers in arrays. Only a live worker.
+-- A row that carries what is needed is not looked up (migration 0010). What few executions have is not sent for all of them: attempts and
+-- failures if one is not at its first attempt, and the ids of those that hold a place or stand for another time than they are due.
+-- It begins at (`:rank`, `:id`) and says where it ended: see domain/trail.py.
 WITH ask AS MATERIALIZED (
     SELECT a.route, a.tenant, a.quota
     FROM unnest(:routes::int[], :tenants::int[], :quotas::int[]) AS a (route, tenant, quota)
@@ -244,24 +322,42 @@ WITH ask AS MATERIALIZED (
     FROM ask
     CROSS JOIN LATERAL (
         SELECT ctid AS tid FROM ready
-        WHERE route = ask.route AND tenant = ask.tenant
+        WHERE route = ask.route AND tenant = ask.tenant AND (rank, id) >= (:rank::bigint, :id::uuid)
         ORDER BY rank, id
         LIMIT ask.quota
         FOR UPDATE SKIP LOCKED
     ) r
 ), taken AS MATERIALIZED (
-    DELETE FROM ready WHERE ctid = ANY (ARRAY(SELECT tid FROM picked)) RETURNING id, attempt, failures
-), lease AS (
-    INSERT INTO leases (worker, granted_at, ids, attempts, failures)
-    SELECT :worker::bigint, :now::bigint, array_agg(id), array_agg(attempt), array_agg(failures) FROM taken HAVING count(*) > 0
-    RETURNING lease_id
-)
-SELECT (SELECT lease_id FROM lease) AS lease_id,
-       array_agg(e.id) AS ids, array_agg(t.attempt) AS attempts, array_agg(t.failures) AS failures,
-       array_agg(e.job_version) AS job_versions, array_agg(e.due_at) AS due_ats,
-       array_agg(e.holds_place OR e.gates IS NOT NULL) AS holds_place, array_agg(coalesce(e.scheduled_at, e.due_at)) AS scheduled_ats,
-       '[' || string_agg(coalesce(e.payload::text, 'null'), ',') || ']' AS payloads
-FROM taken t JOIN executions e ON e.id = t.id;
+    DELETE FROM ready WHERE ctid = ANY (ARRAY(SELECT tid FROM picked))
+    RETURNING rank, id, attempt, failures, job_version, due_at, holds_place, payload
+/*grant_taken*/;
+
+-- name: claim_named
+-- The same for rows that were announced by their keys. What is not there under exactly this key is passed over.
+WITH named AS MATERIALIZED (
+    SELECT n.route, n.tenant, n.rank, n.id
+    FROM unnest(:routes::int[], :tenants::int[], :ranks::bigint[], :ids::uuid[]) AS n (route, tenant, rank, id)
+    WHERE EXISTS (SELECT FROM workers w WHERE w.id = :worker::bigint AND w.lost_at IS NULL AND w.expires_at > :now::bigint)
+), picked AS MATERIALIZED (
+    SELECT r.tid
+    FROM named n
+    CROSS JOIN LATERAL (
+        SELECT ctid AS tid FROM ready
+        WHERE route = n.route AND tenant = n.tenant AND rank = n.rank AND id = n.id
+        FOR UPDATE SKIP LOCKED
+    ) r
+), taken AS MATERIALIZED (
+    DELETE FROM ready WHERE ctid = ANY (ARRAY(SELECT tid FROM picked))
+    RETURNING rank, id, attempt, failures, job_version, due_at, holds_place, payload
+/*grant_taken*/;
+
+-- name: peek
+-- What a claim with these asks would take.
+SELECT ask.route, ask.tenant, r.rank, r.id
+FROM unnest(:routes::int[], :tenants::int[], :quotas::int[]) AS ask (route, tenant, quota)
+CROSS JOIN LATERAL (
+    SELECT rank, id FROM ready WHERE route = ask.route AND tenant = ask.tenant ORDER BY rank, id LIMIT ask.quota
+) r;
 
 -- name: held_by
 -- What the worker's leases hold that has not ended.
@@ -300,7 +396,7 @@ ORDER BY l.lease_id, m.id;
     FROM unnest(:place_ids::uuid[]) AS f (id)
     JOIN done d ON d.id = f.id
     WHERE s.id = f.id AND s.attempt = d.attempt AND s.lasts IS NOT NULL AND (s.until IS NULL OR s.until < d.started_at + s.lasts)
-      AND (f.id IN (SELECT id FROM ended)) IS TRUE
+      AND (f.id IN (SELECT id FROM ended)) IS TRUE AND cardinality(:place_ids::uuid[]) > 0
 ), closed AS (
     DELETE FROM leases l
     USING held
@@ -343,6 +439,24 @@ SELECT a.n AS accepted, CASE WHEN a.n < cardinality(:ids::uuid[]) THEN (SELECT a
        (SELECT array_agg(DISTINCT gate) FROM freed_slots) AS gates
 FROM (SELECT count(*) AS n FROM accepted) a;
 
+-- name: finish_whole
+-- A lease whose executions have all succeeded, reported in the order in which it holds them (`:held` is its list of ids, as it stands
+-- on the wire): it is taken away with what it says, and nothing is looked up. Not that worker's, not that list: nothing happens, and `finish` decides.
+WITH gone AS MATERIALIZED (
+    DELETE FROM leases WHERE lease_id = :lease::bigint AND worker = :worker::bigint AND array_send(ids) = :held::bytea RETURNING ids, attempts
+), accepted AS (
+    INSERT INTO outcomes (id, state, attempt, lease_id, worker, started_at, finished_at, result)
+    SELECT m.id, 4, m.attempt, :lease::bigint, :worker::bigint, m.started_at, m.finished_at, CASE WHEN m.result::text <> 'null' THEN m.result END
+    FROM gone
+    CROSS JOIN LATERAL ROWS FROM (
+        unnest(gone.ids), unnest(gone.attempts), unnest(:started::bigint[]), unnest(:finished::bigint[]), json_array_elements(:results::json)
+    ) AS m (id, attempt, started_at, finished_at, result)
+    /*again*/
+    RETURNING id
+)
+SELECT (SELECT count(*) FROM gone) AS leases, a.n AS accepted, CASE WHEN a.n < :count::int THEN (SELECT array_agg(id) FROM accepted) END AS accepted_ids
+FROM (SELECT count(*) AS n FROM accepted) a;
+
 -- name: finish_mixed
 -- Everything else: retry or release (state 0), dead (5), cancelled (6). `again`: nobody asked it to stop, so it goes back to waiting. Repetition is harmless: an ended attempt is a
 -- primary-key conflict, and all else follows from what was inserted. A release passes retry_at = due_at, so it keeps its rank.
@@ -367,7 +481,7 @@ WITH held AS MATERIALIZED (
     SELECT id, attempt, outcome, lease_id, :worker::bigint, started_at, finished_at, CASE WHEN again THEN retry_at END, error FROM done
     WHERE (done.id IN (SELECT duly_unended(:ids::uuid[]))) IS TRUE
     ON CONFLICT DO NOTHING
-    RETURNING id
+    RETURNING id, outcome, retry_at
 ), back AS MATERIALIZED (
     SELECT d.*
     FROM done d JOIN unsuccessful u ON u.id = d.id
@@ -384,12 +498,13 @@ WITH held AS MATERIALIZED (
                      FROM cancels c WHERE c.id = d.id AND d.state <> 5), d.error)
     FROM done d JOIN unsuccessful u ON u.id = d.id WHERE d.id NOT IN (SELECT id FROM back)
     ON CONFLICT DO NOTHING
-    RETURNING id
+    RETURNING id, state
 ), ended AS (
     SELECT id FROM unsuccessful
 /*free_and_close*/
 SELECT u.n AS accepted, CASE WHEN u.n < cardinality(:ids::uuid[]) THEN (SELECT array_agg(id) FROM unsuccessful) END AS accepted_ids,
-       (SELECT array_agg(DISTINCT gate) FROM freed_slots) AS gates
+       (SELECT array_agg(DISTINCT gate) FROM freed_slots) AS gates, (SELECT array_agg(state) FROM accepted) AS states,
+       (SELECT array_agg(outcome) FROM unsuccessful) AS outcomes, (SELECT array_agg(outcome) FROM unsuccessful WHERE retry_at IS NOT NULL) AS retried
 FROM (SELECT count(*) AS n FROM unsuccessful) u;
 
 -- name: finished_under
@@ -489,10 +604,10 @@ SELECT l.lease_id, l.worker, l.granted_at, m.id, m.attempt, m.failures, e.job_ve
        EXISTS (SELECT FROM cancels c WHERE c.id = m.id) AS cancelled
 FROM leases l
 CROSS JOIN LATERAL unnest(l.ids, l.attempts, l.failures) AS m (id, attempt, failures)
-JOIN executions e ON e.id = m.id
+CROSS JOIN LATERAL (SELECT * FROM executions WHERE id = m.id OFFSET 0) e
 WHERE l.lease_id = ANY (:leases::bigint[])
-  AND NOT EXISTS (SELECT FROM outcomes o WHERE o.id = m.id)
-  AND NOT EXISTS (SELECT FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt);
+  AND (SELECT o.id FROM outcomes o WHERE o.id = m.id) IS NULL
+  AND (SELECT a.id FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt) IS NULL;
 
 -- name: lose
 -- Sweep, statement 3: the leases go; each lost attempt is recorded and waits again (state 0) or is final (5, 6).
@@ -503,7 +618,7 @@ WITH gone AS (
     FROM unnest(:ids::uuid[], :attempts::smallint[], :failures::smallint[], :of_leases::bigint[], :workers::bigint[], :granted::bigint[],
                 :states::smallint[], :errors::json[], :retry_ats::bigint[], :shards::smallint[])
          AS f (id, attempt, failures, lease_id, worker, granted_at, state, error, retry_at, shard)
-    JOIN executions e ON e.id = f.id
+    CROSS JOIN LATERAL (SELECT * FROM executions WHERE id = f.id OFFSET 0) e
 ), recorded AS (
     INSERT INTO attempts (id, attempt, outcome, lease_id, worker, started_at, finished_at, retry_at, error)
     SELECT id, attempt, 4, lease_id, worker, granted_at, :now::bigint, retry_at, error FROM lost
@@ -525,10 +640,14 @@ SELECT count(*) AS lost, (SELECT array_agg(DISTINCT gate) FROM freed_slots) AS g
 
 -- name: stale_places
 -- Places whose execution is final: a crash between two statements, or a bug.
-DELETE FROM places p USING outcomes o WHERE o.id = p.id RETURNING p.job_id;
+-- One probe of the key for each, here and below: as a join, many of them would be hashed with the whole history.
+DELETE FROM places p WHERE (SELECT o.id FROM outcomes o WHERE o.id = p.id) IS NOT NULL RETURNING p.job_id;
 
 -- name: stale_cancels
-DELETE FROM cancels c USING outcomes o WHERE o.id = c.id;
+DELETE FROM cancels c WHERE (SELECT o.id FROM outcomes o WHERE o.id = c.id) IS NOT NULL;
+
+-- name: stale_uniques
+DELETE FROM uniques u WHERE u.until <= :now::bigint OR (u.until IS NULL AND (SELECT o.id FROM outcomes o WHERE o.id = u.id) IS NOT NULL);
 
 -- name: stuck_queues
 -- Jobs that somebody waits for although nobody stands in their place.
@@ -651,20 +770,20 @@ WHERE m.id = :id::uuid AND :id::uuid = ANY (l.ids)
 SELECT m.id
 FROM leases l
 CROSS JOIN LATERAL unnest(l.ids, l.attempts) AS m (id, attempt)
-JOIN executions e ON e.id = m.id
+CROSS JOIN LATERAL (SELECT tenant FROM executions WHERE id = m.id OFFSET 0) e
 WHERE e.tenant = :tenant AND m.id < :before
-  AND NOT EXISTS (SELECT FROM outcomes o WHERE o.id = m.id)
-  AND NOT EXISTS (SELECT FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt)
+  AND (SELECT o.id FROM outcomes o WHERE o.id = m.id) IS NULL
+  AND (SELECT a.id FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt) IS NULL
 ORDER BY m.id DESC LIMIT :quota;
 
 -- name: count_running
 SELECT count(*) AS n
 FROM leases l
 CROSS JOIN LATERAL unnest(l.ids, l.attempts) AS m (id, attempt)
-JOIN executions e ON e.id = m.id
+CROSS JOIN LATERAL (SELECT tenant FROM executions WHERE id = m.id OFFSET 0) e
 WHERE e.tenant = :tenant
-  AND NOT EXISTS (SELECT FROM outcomes o WHERE o.id = m.id)
-  AND NOT EXISTS (SELECT FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt);
+  AND (SELECT o.id FROM outcomes o WHERE o.id = m.id) IS NULL
+  AND (SELECT a.id FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt) IS NULL;
 
 -- name: workers
 SELECT w.id, w.name, w.started_at, w.expires_at, w.lost_at, w.about, w.tenant,
@@ -672,10 +791,11 @@ SELECT w.id, w.name, w.started_at, w.expires_at, w.lost_at, w.about, w.tenant,
         FROM leases l
         CROSS JOIN LATERAL unnest(l.ids, l.attempts) AS m (id, attempt)
         WHERE l.worker = w.id
-          AND (:tenant::int IS NULL OR EXISTS (SELECT FROM executions e WHERE e.id = m.id AND e.tenant = :tenant::int))
-          AND NOT EXISTS (SELECT FROM outcomes o WHERE o.id = m.id)
-          AND NOT EXISTS (SELECT FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt)) AS running
-FROM workers w WHERE w.lost_at IS NULL OR w.lost_at > :lost_since ORDER BY w.id;
+          AND (:tenant::int IS NULL OR (SELECT e.tenant FROM executions e WHERE e.id = m.id) = :tenant::int)
+          AND (SELECT o.id FROM outcomes o WHERE o.id = m.id) IS NULL
+          AND (SELECT a.id FROM attempts a WHERE a.id = m.id AND a.attempt = m.attempt) IS NULL) AS running
+FROM (SELECT * FROM workers WHERE lost_at IS NULL UNION ALL SELECT * FROM workers WHERE lost_at > :lost_since) w
+ORDER BY w.id;
 
 -- ---------------------------------------------------------------- retention
 
@@ -683,21 +803,12 @@ FROM workers w WHERE w.lost_at IS NULL OR w.lost_at > :lost_since ORDER BY w.id;
 SELECT duly_create_partitions(:from_us::bigint, :to_us::bigint) AS made;
 
 -- name: drop_old_logs
--- Lines of what finished long ago, and of what is gone, in small batches and before its day is dropped.
-WITH old AS (
-    SELECT l.id, l.seq
-    FROM logs l
-    LEFT JOIN outcomes o ON o.id = l.id
-    WHERE l.id < :before::uuid
-      AND (o.finished_at < :finished_before::bigint OR NOT EXISTS (SELECT FROM executions e WHERE e.id = l.id))
-    LIMIT :quota::int
-), dropped AS (
-    DELETE FROM logs l USING old WHERE l.id = old.id AND l.seq = old.seq RETURNING l.seq
-)
-SELECT count(*) AS n FROM dropped;
+-- Lines that stand in no day of their own; those of a day go with it.
+SELECT duly_drop_old_logs(:before::uuid, :finished_before::bigint, :quota::int) AS n;
 
 -- name: drop_partitions
-SELECT duly_drop_partitions(:from_us::bigint, :before_us::bigint) AS kept;
+-- What it moves is no news to anybody: see migration 0013.
+SELECT duly_drop_partitions(:from_us::bigint, :before_us::bigint) AS kept FROM set_config('duly.moves', 'on', true);
 
 -- name: oldest_partition
 -- The first day that still has a partition, as the suffix of its name.
@@ -708,21 +819,31 @@ WHERE i.inhparent = 'executions'::regclass AND c.relname ~ '^executions_[0-9]{8}
 -- name: drop_old_from_default
 -- What stands in the default partition and is long finished, in small batches.
 WITH old AS MATERIALIZED (
-    SELECT o.id FROM outcomes_default o WHERE o.id < :before::uuid AND o.finished_at < :finished_before::bigint ORDER BY o.id LIMIT :quota::int
+    SELECT array_agg(o.id) AS ids
+    FROM (SELECT d.id FROM outcomes_default d
+          WHERE d.id < :before::uuid AND d.finished_at < :finished_before::bigint
+            AND NOT EXISTS (SELECT FROM executions_default e WHERE e.id = d.id AND e.run IS NOT NULL AND duly_is_under_way(e.run))
+          ORDER BY d.id LIMIT :quota::int) o
 ), a AS (
-    DELETE FROM executions_default WHERE id IN (SELECT id FROM old)
+    DELETE FROM executions_default WHERE id = ANY ((SELECT ids FROM old)::uuid[])
 ), b AS (
-    DELETE FROM attempts_default WHERE id IN (SELECT id FROM old)
+    DELETE FROM attempts_default WHERE id = ANY ((SELECT ids FROM old)::uuid[])
 ), c AS (
-    DELETE FROM logs WHERE id IN (SELECT id FROM old)
+    DELETE FROM logs WHERE id = ANY ((SELECT ids FROM old)::uuid[])
 ), d AS (
-    DELETE FROM outcomes_default WHERE id IN (SELECT id FROM old) RETURNING id
+    DELETE FROM outcomes_default WHERE id = ANY ((SELECT ids FROM old)::uuid[]) RETURNING id
 )
 SELECT count(*) AS n FROM d;
 
 -- name: drop_orphans
 -- What was said about dead letters that are gone.
-DELETE FROM settled x WHERE x.id < :before::uuid AND NOT EXISTS (SELECT FROM executions e WHERE e.id = x.id);
+DELETE FROM settled x WHERE x.id < :before::uuid AND (SELECT e.id FROM executions e WHERE e.id = x.id) IS NULL;
+
+-- name: drop_expired_keys
+-- So many at a time: a day's end may be the end of millions.
+DELETE FROM idempotency WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM idempotency WHERE expires_at <= :now::bigint ORDER BY expires_at LIMIT :quota::int FOR UPDATE SKIP LOCKED))
+RETURNING tenant;
 
 -- name: migrations_table
 SELECT 1 WHERE to_regclass('duly.duly_migrations') IS NOT NULL;
@@ -731,3 +852,23 @@ SELECT 1 WHERE to_regclass('duly.duly_migrations') IS NOT NULL;
 
 -- name: build_wall
 SELECT duly_build_wall() AS stands;
+
+-- name: versions
+-- Overrides the shared text: its way to take a list apart is SQLite's. OFFSET keeps the planner from hashing all versions and all jobs.
+-- Who is not a step is read by its key alone: looking for the steps beside it in the same probe was half of the time.
+WITH asked AS MATERIALIZED (
+    SELECT v.id, v.job_id, v.version, v.route, v.definition, v.created_at, v.workflow
+    FROM unnest(string_to_array(:numbers::text, ',')::bigint[]) AS n (number)
+    CROSS JOIN LATERAL (SELECT * FROM job_versions WHERE id = n.number OFFSET 0) v
+), found AS (
+    SELECT * FROM asked
+    UNION ALL
+    SELECT s.id, s.job_id, s.version, s.route, s.definition, s.created_at, s.workflow
+    FROM asked a
+    CROSS JOIN LATERAL (SELECT * FROM job_versions WHERE id > a.id AND id <= a.id + :following::bigint OFFSET 0) s
+    WHERE a.workflow IS NOT NULL AND s.workflow = a.workflow AND s.version = a.version
+)
+SELECT v.job_id, j.tenant, t.name AS tenant_name, v.id AS version_id, v.version, v.route, v.definition, v.created_at AS version_created_at
+FROM found v
+CROSS JOIN LATERAL (SELECT tenant FROM jobs WHERE id = coalesce(v.workflow, v.job_id) OFFSET 0) j
+JOIN tenants t ON t.tenant = j.tenant;

@@ -1,3 +1,10 @@
+-- name: ids_of_all
+-- Everybody's, counted before the wall: whose they are is asked of each.
+SELECT id FROM duly_newest_ids(:before::uuid, :quota::int) AS id ORDER BY id DESC;
+
+-- name: ids_unusual
+SELECT id FROM duly_unusual_ids(:state::smallint, :before::uuid, :quota::int) AS id ORDER BY id DESC;
+
 -- name: sifted
 -- Which of these are meant. First by their headers, which is cheap; then by where they stand. OFFSET keeps the planner from
 -- hashing the whole history instead of probing the keys. A filter that is NULL lets everything through.
@@ -19,14 +26,14 @@ WITH asked AS MATERIALIZED (
                      #> string_to_array(w.path, '.') AS at) AS p
           WHERE coalesce(p.at #>> '{}', CASE json_typeof(p.at) WHEN 'null' THEN 'null' END) IS DISTINCT FROM w.value))
 )
-SELECT s.*, j.name AS job_name, v.max_attempts, v.definition ->> 'payload' AS own_payload,
+SELECT s.*, j.name AS job_name, v.max_attempts, v.job_id AS own_job, v.definition ->> 'payload' AS own_payload, v.definition -> 'step' ->> 'name' AS step_name,
        k.number AS saved_number, k.saved_at, k.progress, d.how AS settled_how, d.settled_at AS dealt_with_at, d.replay AS replayed_as
 FROM asked a
 CROSS JOIN LATERAL (SELECT * FROM execution_state WHERE id = a.id OFFSET 0) s
-JOIN jobs j ON j.id = s.job_id
-JOIN job_versions v ON v.id = s.job_version
-LEFT JOIN checkpoints k ON k.id = s.id
-LEFT JOIN settled d ON d.id = s.id
+CROSS JOIN LATERAL (SELECT max_attempts, definition, coalesce(workflow, job_id) AS job_id FROM job_versions WHERE id = s.job_version OFFSET 0) v
+CROSS JOIN LATERAL (SELECT name FROM jobs WHERE id = v.job_id OFFSET 0) j
+LEFT JOIN LATERAL (SELECT number, saved_at, progress FROM checkpoints WHERE id = s.id OFFSET 0) k ON true
+LEFT JOIN LATERAL (SELECT how, settled_at, replay FROM settled WHERE id = s.id OFFSET 0) d ON true
 WHERE (:state::smallint IS NULL OR s.state = :state::smallint)
   AND (:last_outcome::smallint IS NULL OR s.last_outcome = :last_outcome::smallint)
   AND (:worker::bigint IS NULL OR s.worker = :worker::bigint)
@@ -40,3 +47,10 @@ FROM unnest(:ids::uuid[]) AS f (id)
 CROSS JOIN LATERAL (SELECT id, trigger FROM executions WHERE id = f.id AND tenant = :tenant::int OFFSET 0) e
 LEFT JOIN LATERAL (SELECT state FROM outcomes WHERE id = e.id OFFSET 0) o ON true
 GROUP BY e.trigger, o.state;
+
+-- name: ended_of
+-- When those of these that have ended were due, began and ended.
+SELECT e.due_at, o.started_at, o.finished_at, o.state, o.attempt
+FROM unnest(:ids::uuid[]) AS f (id)
+CROSS JOIN LATERAL (SELECT id, due_at FROM executions WHERE id = f.id AND tenant = :tenant::int OFFSET 0) e
+CROSS JOIN LATERAL (SELECT state, attempt, started_at, finished_at FROM outcomes WHERE id = e.id OFFSET 0) o;

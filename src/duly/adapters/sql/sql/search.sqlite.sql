@@ -23,12 +23,12 @@ asked (id) AS MATERIALIZED (
                      ELSE p.text -> (w.value ->> 'path') END
                 IS NOT w.value ->> 'value'))
 )
-SELECT s.*, j.name AS job_name, v.max_attempts, v.definition ->> 'payload' AS own_payload,
+SELECT s.*, j.name AS job_name, v.max_attempts, coalesce(v.workflow, v.job_id) AS own_job, v.definition ->> 'payload' AS own_payload, v.definition -> 'step' ->> 'name' AS step_name,
        k.number AS saved_number, k.saved_at, k.progress, d.how AS settled_how, d.settled_at AS dealt_with_at, d.replay AS replayed_as
 FROM asked a
 CROSS JOIN execution_state s ON s.id = a.id
-JOIN jobs j ON j.id = s.job_id
 JOIN job_versions v ON v.id = s.job_version
+JOIN jobs j ON j.id = CASE WHEN v.workflow IS NULL THEN v.job_id ELSE v.workflow END
 LEFT JOIN checkpoints k ON k.id = s.id
 LEFT JOIN settled d ON d.id = s.id
 WHERE (:state IS NULL OR s.state = :state)
@@ -46,3 +46,12 @@ CROSS JOIN executions e ON e.id = substr(:ids, nth.n * 16 + 1, 16)
 LEFT JOIN outcomes o ON o.id = e.id
 WHERE e.tenant = :tenant
 GROUP BY e.trigger, o.state;
+
+-- name: ended_of
+-- When those of these that have ended were due, began and ended.
+WITH RECURSIVE nth (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM nth WHERE (n + 2) * 16 <= length(:ids))
+SELECT e.due_at, o.started_at, o.finished_at, o.state, o.attempt
+FROM nth
+CROSS JOIN executions e ON e.id = substr(:ids, nth.n * 16 + 1, 16)
+JOIN outcomes o ON o.id = e.id
+WHERE e.tenant = :tenant;

@@ -61,8 +61,25 @@ DELETE FROM ready WHERE route = :route AND tenant = :tenant AND (rank, id) <= (:
 -- name: grant
 INSERT INTO leases (worker, granted_at) VALUES (:worker, :now) RETURNING lease_id;
 
+-- name: grant_members
+INSERT INTO leased (lease_id, id, attempt, failures)
+SELECT :lease, id, attempt, failures FROM ready WHERE route = :route AND tenant = :tenant AND (rank, id) <= (:rank, :id);
+
+-- name: pick_named
+-- The same for one row that was announced by its key.
+SELECT r.rank, r.id, r.attempt, r.failures, e.job_version, e.due_at, e.holds_place OR e.gates IS NOT NULL AS holds_place, e.payload,
+       coalesce(e.scheduled_at, e.due_at) AS scheduled_at
+FROM ready r JOIN executions e ON e.id = r.id
+WHERE r.route = :route AND r.tenant = :tenant AND r.rank = :rank AND r.id = :id;
+
 -- name: grant_member
 INSERT INTO leased (lease_id, id, attempt, failures) VALUES (:lease, :id, :attempt, :failures);
+
+-- name: take_named
+DELETE FROM ready WHERE route = :route AND tenant = :tenant AND rank = :rank AND id = :id;
+
+-- name: peek_on_route
+SELECT rank, id FROM ready WHERE route = :route AND tenant = :tenant ORDER BY rank, id LIMIT :quota;
 
 -- name: held_by
 SELECT m.lease_id, m.id, m.attempt, m.failures, e.job_version, e.due_at, e.holds_place OR e.gates IS NOT NULL AS holds_place, e.payload,
@@ -213,8 +230,11 @@ SELECT w.id, w.name, w.started_at, w.expires_at, w.lost_at, w.about, w.tenant,
 FROM workers w WHERE w.lost_at IS NULL OR w.lost_at > :lost_since ORDER BY w.id;
 
 -- name: old_finished
--- Finished executions whose id is older than the bound, along the history.
-SELECT id FROM outcomes WHERE id < :before AND finished_at < :finished_before ORDER BY id LIMIT :quota;
+-- Finished executions whose id is older than the bound, along the history; steps only once their run has ended.
+SELECT id FROM outcomes WHERE id < :before AND finished_at < :finished_before
+  AND NOT EXISTS (SELECT 1 FROM executions e JOIN flows f ON f.run = e.run WHERE e.id = outcomes.id)
+  AND NOT EXISTS (SELECT 1 FROM executions e JOIN executions g ON g.id = e.run JOIN flows f ON f.run = g.run WHERE e.id = outcomes.id)
+ORDER BY id LIMIT :quota;
 
 -- name: drop_execution
 DELETE FROM executions WHERE id = :id;

@@ -2,12 +2,14 @@
 
 -- part: tenant_columns
        t.tenant, t.name, t.weight, t.max_jobs, t.max_queued, t.max_concurrent, t.max_fires_per_minute, t.max_payload_bytes, t.retention_days,
-       t.version, t.created_at
+       t.version, t.created_at, t.standing, t.store
 
 -- name: add_tenant
 -- No row: the name is taken.
-INSERT INTO tenants (name, weight, max_jobs, max_queued, max_concurrent, max_fires_per_minute, max_payload_bytes, retention_days, created_at)
-VALUES (:name, :weight, :max_jobs, :max_queued, :max_concurrent, :max_fires_per_minute, :max_payload_bytes, :retention_days, :now)
+INSERT INTO tenants (name, weight, max_jobs, max_queued, max_concurrent, max_fires_per_minute, max_payload_bytes, retention_days, created_at,
+                     standing, store)
+VALUES (:name, :weight, :max_jobs, :max_queued, :max_concurrent, :max_fires_per_minute, :max_payload_bytes, :retention_days, :now,
+        :standing, :store)
 ON CONFLICT DO NOTHING
 RETURNING tenant;
 

@@ -19,6 +19,7 @@ from duly.domain.execution import DueSchedule, NewExecution
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import Instant
 from duly.domain.lifecycle import State
+from duly.ports.hot_index import Coming
 from duly.ports.store import Admission, EnqueueReport, FireReport, Idempotency, PromoteReport
 
 
@@ -124,11 +125,12 @@ class SqliteSchedules:
 
         return await self._engine.run(action)
 
-    async def upcoming(self, shards: Sequence[int], after: Instant, until: Instant, limit: int) -> list[Instant]:
-        def action() -> Action[list[Instant]]:
-            found: set[Instant] = set()
+    async def upcoming(self, shards: Sequence[int], after: Instant, until: Instant, limit: int) -> list[Coming]:
+        def action() -> Action[list[Coming]]:
+            found: list[Coming] = []
             for shard in shards:
-                found |= {row["at"] for row in (yield Call("upcoming", {"shard": shard, "after": after, "until": until, "quota": limit}))}
+                rows = yield Call("upcoming", {"shard": shard, "after": after, "until": until, "quota": limit})
+                found += [Coming(row["at"], shard) for row in rows]
             return sorted(found)[:limit]
 
         return await self._engine.read(action)

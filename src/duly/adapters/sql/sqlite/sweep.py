@@ -8,7 +8,7 @@ from typing import Any
 from duly.adapters.sql.audit import append
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
 from duly.adapters.sql.gates import clear_away, open_all
-from duly.adapters.sql.rows import as_uuid, lost_of, version_of
+from duly.adapters.sql.rows import as_uuid, lost_of, readable_version_of
 from duly.adapters.sql.sqlite.places import leave, pass_on, take_from_waiting
 from duly.domain.audit import Deed
 from duly.domain.execution import Lost, Verdict, WorkerId
@@ -33,13 +33,13 @@ class SqliteLosses:
     async def bury_workers(self, now: Instant) -> list[WorkerId]:
         return [row["id"] for row in await self._engine.fetch("bury_workers", {"now": now})]
 
-    async def lose(self, decide: Callable[[Lost, JobVersion], Verdict], now: Instant, limit: int) -> LossReport:
+    async def lose(self, decide: Callable[[Lost, JobVersion | None], Verdict], now: Instant, limit: int) -> LossReport:
         def action() -> Action[LossReport]:
             leases = [row["lease_id"] for row in (yield Call("lost_leases", {"quota": limit}))]
             lost = dead = 0
             for lease in leases:
                 for row in (yield Call("lost_executions", {"lease": lease})):
-                    version = version_of((yield Call("version", {"id": row["job_version"]}))[0])
+                    version = readable_version_of((yield Call("versions", {"numbers": str(row["job_version"]), "following": 0}))[0])
                     verdict = decide(lost_of(row), version)
                     lost += 1
                     dead += verdict.state is not State.SCHEDULED
@@ -167,9 +167,10 @@ class SqliteRetention:
             yield Call("stale_uniques", {"now": now})
             for name in ("drop_logs", "drop_attempts", "drop_checkpoint", "drop_settled", "drop_execution", "drop_outcome"):
                 yield Many(name, old)
-            yield Call("drop_expired_keys", {"now": now})
+            keys = yield Call("drop_expired_keys", {"now": now, "quota": 10 * limit})
+            yield Call("drop_orphan_traces", {"before": id_floor(before), "quota": 10 * limit})
             yield Call("drop_workers", {"long_ago": before})
             yield Call("drop_batches", {"before": before})
-            return len(old)
+            return len(old) + len(keys)
 
         return await self._engine.run(action)

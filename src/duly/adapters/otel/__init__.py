@@ -1,0 +1,1 @@
+"""Metrics and traces for OpenTelemetry, over OTLP."""

@@ -1,0 +1,270 @@
+"""The ports through which executions come in, are fired, claimed, reported and lost, each around the store's own: they tell spans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from opentelemetry.trace import SpanKind
+
+from duly.adapters.otel.attempts import Attempts
+from duly.adapters.otel.tracing import ATTEMPT, BATCH, JOB, OUTCOME, STATE, Tracing, about, context_of, ended_badly
+from duly.domain.announcements import Named
+from duly.domain.audit import Deed
+from duly.domain.decide import Firing
+from duly.domain.execution import Claimed, Finished, LeaseId, Lost, NewExecution, Verdict, WorkerId
+from duly.domain.fairness import Ask
+from duly.domain.ids import ExecutionId, job_text
+from duly.domain.instants import Instant
+from duly.domain.job import JobVersion
+from duly.domain.lifecycle import Outcome, State, is_final
+from duly.domain.traces import TraceContext, own_context, parse_traceparent, sampled_among, span_of
+from duly.ports.clock import Clock
+from duly.ports.flows import Added, Flows, NewStep
+from duly.ports.store import (
+    Admission,
+    EnqueueReport,
+    FireReport,
+    Idempotency,
+    Intake,
+    Losses,
+    LossReport,
+    Outcomes,
+    Schedules,
+    Store,
+    StoreQueue,
+)
+from duly.ports.traces import Noted, Traces
+from duly.ports.work import WorkerStore
+
+
+def traced(store: Store, tracing: Tracing, attempts: Attempts, clock: Clock) -> Store:
+    """The store, with somebody who tells spans."""
+    around = (tracing, store.traces, clock)
+    # Each delegates what it does not tell, which a type checker cannot see.
+    return replace(
+        store,
+        intake=cast(Intake, TracedIntake(store.intake, *around)),
+        schedules=cast(Schedules, TracedSchedules(store.schedules, *around)),
+        ready=cast(StoreQueue, TracedReady(store.ready, attempts, *around)),
+        outcomes=cast(Outcomes, TracedOutcomes(store.outcomes, attempts, *around)),
+        losses=cast(Losses, TracedLosses(store.losses, *around)),
+        flows=cast(Flows, TracedFlows(store.flows, *around)),
+    )
+
+
+class TracedWork:
+    """The same for a worker that goes through an API: contexts come with its leases."""
+
+    def __init__(self, inner: WorkerStore, tracing: Tracing, attempts: Attempts, clock: Clock) -> None:
+        self._inner = inner
+        self.ready = TracedReady(inner.ready, attempts, tracing, None, clock)
+        self.outcomes = TracedOutcomes(inner.outcomes, attempts, tracing, None, clock)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class _Around:
+    """What is not told goes through."""
+
+    def __init__(self, inner: Any, tracing: Tracing, traces: Traces | None, clock: Clock) -> None:
+        self._inner = inner
+        self._tracing = tracing
+        self._traces = traces
+        self._clock = clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def _contexts(self, ids: Sequence[ExecutionId], were_given: bool = True) -> dict[ExecutionId, TraceContext]:
+        """Of those that are traced: the context that each was given, or its own."""
+        given = await self._traces.of(ids) if were_given and self._traces is not None else {}
+        found = {id: own_context(id) for id in sampled_among(ids, self._tracing.bound)}
+        for id, text in given.items():
+            if (context := parse_traceparent(text)) is not None:
+                found[id] = context
+        return found
+
+
+class TracedIntake(_Around):
+    """Where executions come in: a span for each call that is in a trace, and the first span of each that has its own."""
+
+    async def enqueue(self, executions: Sequence[NewExecution], now: Instant, deeds: Sequence[Deed] = ()) -> EnqueueReport:
+        spans = await self._begin(executions, now)
+        return cast(EnqueueReport, await self._end(self._inner.enqueue(executions, now, deeds), spans, executions, now))
+
+    async def enqueue_once(
+        self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant, deed: Deed | None = None
+    ) -> list[ExecutionId]:
+        spans = await self._begin(executions, now)
+        call = self._inner.enqueue_once(tenant, executions, idempotency, now, deed)
+        return cast(list[ExecutionId], await self._end(call, spans, executions, now))
+
+    async def enqueue_within(self, calls: Sequence[Sequence[NewExecution]], now: Instant, deeds: Sequence[Deed] = ()) -> Admission:
+        executions = [execution for call in calls for execution in call]
+        spans = await self._begin(executions, now)
+        return cast(Admission, await self._end(self._inner.enqueue_within(calls, now, deeds), spans, executions, now))
+
+    async def _begin(self, executions: Sequence[NewExecution], now: Instant) -> list[Any]:
+        """A span for each trace that asks, and its context noted for what it asks for: before a worker can have it."""
+        by_trace: dict[str, list[NewExecution]] = {}
+        for execution in executions:
+            if execution.trace is not None:
+                by_trace.setdefault(execution.trace, []).append(execution)
+        spans, noted = [], []
+        for text, asked in by_trace.items():
+            parent = _sampled(text)
+            if parent is None:
+                continue
+            told = about(asked[0].id, **{JOB: job_text(asked[0].job_id), BATCH: len(asked)})
+            span = self._tracing.span("enqueue", parent, now, told, kind=SpanKind.PRODUCER)
+            spans.append(span)
+            noted += [Noted(one.id, one.tenant, context_of(span).text) for one in asked]
+        if noted and self._traces is not None:
+            await self._traces.note(noted)
+        return spans
+
+    async def _end(self, call: Any, spans: Sequence[Any], executions: Sequence[NewExecution], now: Instant) -> Any:
+        try:
+            answer = await call
+        except Exception as error:
+            for span in spans:
+                ended_badly(span, type(error).__name__)
+            raise
+        finally:
+            for span in spans:
+                span.end(self._clock.now() * 1000)
+        for one in executions:
+            # Who asks within a trace that nobody keeps is as one that asks outside of any.
+            if self._tracing.is_traced(one.id) and (one.trace is None or _sampled(one.trace) is None):
+                told = about(one.id, **{JOB: job_text(one.job_id), "duly.trigger": one.trigger.name})
+                self._tracing.tell("enqueue", None, now, self._clock.now(), told, own=own_context(one.id), kind=SpanKind.PRODUCER)
+        return answer
+
+
+class TracedSchedules(_Around):
+    """What a dispatcher writes: the first span of each fire, from the instant of its schedule."""
+
+    async def fire(self, firing: Firing, epochs: dict[int, int], now: Instant) -> FireReport:
+        report: FireReport = await self._inner.fire(firing, epochs, now)
+        if report.fired:
+            for fire in firing.fires:
+                if fire.skip is None and self._tracing.is_traced(fire.id):
+                    told = about(fire.id, **{JOB: job_text(fire.job_id), "duly.trigger": "SCHEDULE"})
+                    self._tracing.tell("fire", None, fire.at, self._clock.now(), told, own=own_context(fire.id), kind=SpanKind.PRODUCER)
+        return report
+
+
+class TracedReady(_Around):
+    """Where workers take work: how long it waited for that."""
+
+    def __init__(self, inner: Any, attempts: Attempts, tracing: Tracing, traces: Traces | None, clock: Clock) -> None:
+        super().__init__(inner, tracing, traces, clock)
+        self._attempts = attempts
+
+    async def claim(self, worker: WorkerId, asks: Sequence[Ask], now: Instant) -> Claimed | None:
+        return await self._taken(await self._inner.claim(worker, asks, now), now)
+
+    async def claim_named(self, worker: WorkerId, named: Sequence[Named], now: Instant) -> Claimed | None:
+        return await self._taken(await self._inner.claim_named(worker, named, now), now)
+
+    async def held_by(self, worker: WorkerId) -> list[Claimed]:
+        held: list[Claimed] = await self._inner.held_by(worker)
+        for claimed in held:
+            await self._taken(claimed, self._clock.now())
+        return held
+
+    async def _taken(self, claimed: Claimed | None, now: Instant) -> Claimed | None:
+        if claimed is None:
+            return None
+        if claimed.traces is None:
+            found = await self._contexts(claimed.ids, claimed.may_be_traced)
+            claimed.traces = {id: context.text for id, context in found.items()}
+        else:
+            # From a server, which has decided.
+            found = {id: context for id, text in claimed.traces.items() if (context := _sampled(text)) is not None}
+        if found:
+            self._tell(claimed, found, now)
+        return claimed
+
+    def _tell(self, claimed: Claimed, found: dict[ExecutionId, TraceContext], now: Instant) -> None:
+        taken, traced = self._clock.now(), {id.int: context for id, context in found.items()}
+        for nth in [nth for nth, id in enumerate(claimed.ids) if id.int in traced]:
+            id, attempt = claimed.ids[nth], claimed.attempts[nth]
+            # When a retry was due its header does not say.
+            since = claimed.due_ats[nth] if attempt == 1 else now
+            told = about(id, **{ATTEMPT: attempt, "duly.lease": claimed.lease})
+            self._tracing.tell("claim", traced[id.int], since, max(taken, since), told)
+            self._attempts.expect(id, traced[id.int])
+
+
+class TracedOutcomes(_Around):
+    """Where workers report."""
+
+    def __init__(self, inner: Any, attempts: Attempts, tracing: Tracing, traces: Traces | None, clock: Clock) -> None:
+        super().__init__(inner, tracing, traces, clock)
+        self._attempts = attempts
+
+    async def finish(self, worker: WorkerId, finished: Sequence[Finished], closing: Sequence[LeaseId], now: Instant) -> set[ExecutionId]:
+        refused: set[ExecutionId] = await self._inner.finish(worker, finished, closing, now)
+        self._attempts.reported(finished, refused)
+        return refused
+
+
+class TracedLosses(_Around):
+    """What the sweeper ends: the span of the attempt, which its worker cannot tell any more."""
+
+    async def lose(self, decide: Callable[[Lost, JobVersion | None], Verdict], now: Instant, limit: int) -> LossReport:
+        decided: dict[tuple[ExecutionId, int], tuple[Lost, Verdict]] = {}
+
+        def deciding(lost: Lost, version: JobVersion | None) -> Verdict:
+            verdict = decide(lost, version)
+            decided[lost.id, lost.attempt] = lost, verdict
+            return verdict
+
+        report: LossReport = await self._inner.lose(deciding, now, limit)
+        if decided:
+            found = await self._contexts([id for id, _ in decided])
+            for (id, attempt), (lost, verdict) in decided.items():
+                if (parent := found.get(id)) is not None:
+                    self._tell(id, attempt, lost, verdict, parent, now)
+        return report
+
+    def _tell(self, id: ExecutionId, attempt: int, lost: Lost, verdict: Verdict, parent: TraceContext, now: Instant) -> None:
+        told = about(id, **{JOB: job_text(lost.job_id), ATTEMPT: attempt, OUTCOME: Outcome.WORKER_LOST.name, STATE: verdict.state.name})
+        before = [TraceContext(parent.trace, span_of(id, attempt - 1))] if attempt > 1 else []
+        own = TraceContext(parent.trace, span_of(id, attempt))
+        why = "its worker was lost"
+        self._tracing.tell("attempt", parent, lost.granted_at, now, told, own=own, kind=SpanKind.CONSUMER, links=before, failed=why)
+
+
+class TracedFlows(_Around):
+    """Runs of workflows: their steps belong to the trace of the run."""
+
+    async def add(self, steps: Sequence[NewStep], now: Instant, look_at: Instant) -> Added:
+        runs = await self._contexts(sorted({step.run for step in steps}))
+        noted: list[Noted] = []
+        for step in steps:
+            if (parent := runs.get(step.run)) is not None:
+                one = step.execution
+                told = about(one.id, **{JOB: job_text(one.job_id), "duly.trigger": "STEP"})
+                own = TraceContext(parent.trace, span_of(one.id, 0))
+                self._tracing.tell("step", parent, now, self._clock.now(), told, own=own, kind=SpanKind.PRODUCER)
+                noted.append(Noted(one.id, one.tenant, own.text))
+        if noted and self._traces is not None:
+            await self._traces.note(noted)
+        return cast(Added, await self._inner.add(steps, now, look_at))
+
+    async def finish(self, run: ExecutionId, state: State, result: str | None, error: str | None, now: Instant) -> bool:
+        ended: bool = await self._inner.finish(run, state, result, error, now)
+        if ended and is_final(state) and (parent := (await self._contexts([run])).get(run)) is not None:
+            self._tracing.tell("end of the run", parent, now, self._clock.now(), about(run, **{STATE: state.name}))
+        return ended
+
+
+def _sampled(text: str) -> TraceContext | None:
+    """The context, if it is one that somebody keeps."""
+    context = parse_traceparent(text)
+    return context if context is not None and context.is_sampled else None

@@ -1,0 +1,1 @@
+"""Metrics kept in this process; `wire/exposition` has them as text."""

@@ -1,0 +1,154 @@
+"""What rules are judged by, on both engines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from duly.adapters.sql.engine import Action, Call, Engine, one
+from duly.adapters.sql.rows import NEVER, as_uuid
+from duly.domain.alerts.facts import PoolFacts, Run, Watched, WorkerFacts
+from duly.domain.alerts.rule import Kind
+from duly.domain.fire_audit import Flaw, Missed
+from duly.domain.ids import ExecutionId, JobId, id_floor, instant_of
+from duly.domain.instants import Instant
+from duly.domain.lifecycle import SkipReason, State, Trigger
+from duly.ports.alerts import Glimpse
+from duly.ports.store import WorkerAbout
+
+MOST_DEATHS = 2000
+# Where a rule about all jobs begins to look.
+_BEGINNINGS: dict[Kind, tuple[str, ...]] = {
+    Kind.FINAL_FAILURE: ("jobs_that_died",),
+    Kind.FAILURES: ("jobs_that_died",),
+    Kind.FAILURE_RATE: ("jobs_that_died",),
+    Kind.LATE: ("jobs_that_wait", "jobs_that_are_blocked"),
+    Kind.MISSED: ("jobs_that_wait", "jobs_that_are_blocked", "jobs_that_misfired"),
+    Kind.OVERRUN: ("jobs_that_run",),
+}
+
+_about = msgspec.json.Decoder(WorkerAbout)
+
+
+class SqlAlertFacts:
+    """The facts' part of the port."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def jobs_named(self, tenant: int, names: Sequence[str], now: Instant) -> list[Watched]:
+        def action() -> Action[list[Watched]]:
+            found: list[Watched] = []
+            for name in names:
+                found += [_watched(row) for row in (yield Call("watched_named", {"tenant": tenant, "name": name, "now": now}))]
+            return found
+
+        return await self._engine.read(action)
+
+    async def candidates(self, tenant: int, kind: Kind, since: Instant, due_before: Instant, now: Instant, limit: int) -> list[Watched]:
+        params = {"since": since, "due_before": due_before, "first": id_floor(since)}
+
+        def action() -> Action[list[Watched]]:
+            ids: dict[JobId, None] = {}
+            for name in _BEGINNINGS.get(kind, ()):
+                wanted = {key: value for key, value in params.items() if key in _PARAMETERS[name]}
+                ids |= dict.fromkeys(as_uuid(row["job_id"]) for row in (yield Call(name, {"tenant": tenant, "quota": limit, **wanted})))
+            found: list[Watched] = []
+            for id in list(ids)[:limit]:
+                found += [_watched(row) for row in (yield Call("watched", {"tenant": tenant, "id": id, "now": now}))]
+            return found
+
+        return await self._engine.read(action)
+
+    async def watched(self, tenant: int, ids: Sequence[JobId], now: Instant) -> list[Watched]:
+        def action() -> Action[list[Watched]]:
+            found: list[Watched] = []
+            for id in ids:
+                found += [_watched(row) for row in (yield Call("watched", {"tenant": tenant, "id": id, "now": now}))]
+            return found
+
+        return await self._engine.read(action)
+
+    async def runs(self, tenant: int, jobs: Sequence[JobId], since: ExecutionId, per_job: int) -> dict[JobId, list[Run]]:
+        def action() -> Action[dict[JobId, list[Run]]]:
+            found: dict[JobId, dict[ExecutionId, Run]] = {job_id: {} for job_id in jobs}
+            for job_id in jobs:
+                rows = yield Call("runs_of_job", {"tenant": tenant, "job_id": job_id, "first": since, "quota": per_job})
+                found[job_id] |= {run.id: run for run in map(_run, rows)}
+            # One that was due long ago and has only just died is not among the newest.
+            deaths = yield Call("deaths_of_tenant", {"tenant": tenant, "since": instant_of(since), "quota": MOST_DEATHS})
+            for run in map(_run, deaths):
+                if run.job_id in found:
+                    found[run.job_id].setdefault(run.id, run)
+            return {job_id: list(runs.values()) for job_id, runs in found.items()}
+
+        return await self._engine.read(action)
+
+    async def missed(self, tenant: int, limit: int) -> list[Missed]:
+        params = {"tenant": tenant, "at": NEVER, "before": _LAST, "job_id": None, "open_only": True, "quota": limit}
+        return [
+            Missed(as_uuid(row["job_id"]), row["at"], row["tenant"], Flaw(row["kind"]), row["found_at"], None, row["job_name"])
+            for row in await self._engine.fetch("missed_of_tenant", params)
+        ]
+
+    async def letters(self, tenant: int, since: Instant) -> int:
+        return int(one(await self._engine.fetch("letters_since", {"tenant": tenant, "since": since}))["n"])
+
+    async def workers(self, tenant: int, since: Instant, now: Instant) -> list[WorkerFacts]:
+        rows = await self._engine.fetch("workers_watched", {"tenant": tenant, "since": since, "now": now})
+        return [WorkerFacts(row["name"], _about.decode(row["about"]).pool, row["started_at"], row["lost_at"]) for row in rows]
+
+    async def pools(self, tenant: int, now: Instant) -> list[PoolFacts]:
+        rows = await self._engine.fetch("pools_waiting", {"tenant": tenant})
+        slots: dict[str, int] = {}
+        workers: dict[str, int] = {}
+        for row in await self._engine.fetch("workers_watched", {"tenant": tenant, "since": now, "now": now}):
+            about = _about.decode(row["about"])
+            if row["lost_at"] is None:
+                slots[about.pool] = slots.get(about.pool, 0) + about.slots
+                workers[about.pool] = workers.get(about.pool, 0) + 1
+        found: list[PoolFacts] = []
+        for pool in sorted({row["pool"] for row in rows} | slots.keys()):
+            own = [row for row in rows if row["pool"] == pool]
+            oldest = min((row["oldest"] for row in own if row["oldest"] is not None), default=None)
+            waiting = sum(row["waiting"] for row in own)
+            found.append(PoolFacts(pool, waiting, oldest, slots.get(pool, 0), workers.get(pool, 0)))
+        return found
+
+    async def glimpse(self, now: Instant) -> Glimpse:
+        row = one(await self._engine.fetch("work_lag", {"now": now}))
+        oldest = min((row[name] for name in ("fires", "timers") if row[name] is not None), default=now)
+        return Glimpse(max(now - oldest, 0), row["dispatchers"])
+
+
+_LAST = ExecutionId(int=(1 << 128) - 1)
+_PARAMETERS = {
+    "jobs_that_died": {"since"},
+    "jobs_that_wait": {"due_before"},
+    "jobs_that_are_blocked": {"due_before"},
+    "jobs_that_misfired": {"first"},
+    "jobs_that_run": {"due_before"},
+}
+
+
+def _watched(row: Any) -> Watched:
+    return Watched(
+        id=as_uuid(row["id"]), name=row["name"], pool=row["pool"], created_at=row["created_at"], is_stopped=bool(row["is_stopped"])
+    )
+
+
+def _run(row: Any) -> Run:
+    return Run(
+        id=as_uuid(row["id"]),
+        job_id=as_uuid(row["job_id"]),
+        due_at=row["due_at"],
+        state=State(row["state"]),
+        trigger=Trigger(row["trigger"]),
+        started_at=row["started_at"],
+        running_since=row["running_since"],
+        finished_at=row["finished_at"],
+        skip=None if row["skip_reason"] is None else SkipReason(row["skip_reason"]),
+        error=row["error"],
+    )

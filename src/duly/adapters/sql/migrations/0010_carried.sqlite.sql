@@ -1,0 +1,1 @@
+-- PostgreSQL's ready rows carry what a claim hands out. Here a header is one step away, and nothing would be gained.

@@ -1,0 +1,1 @@
+-- PostgreSQL's functions refuse what no worker can read. Here every payload comes through the API or the SDK, which do.

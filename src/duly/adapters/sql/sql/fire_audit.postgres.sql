@@ -1,0 +1,17 @@
+-- The auditor, where many keys cost one question, and types are asked for.
+
+-- name: fire_records
+-- One probe of each key for each id: OFFSET keeps the planner from reading all of them instead.
+SELECT e.id, o.id IS NOT NULL AS has_ended
+FROM unnest(:ids::uuid[]) AS f (id)
+CROSS JOIN LATERAL (SELECT id FROM executions WHERE id = f.id OFFSET 0) e
+LEFT JOIN LATERAL (SELECT id FROM outcomes WHERE id = f.id OFFSET 0) o ON true;
+
+-- name: missed_of_tenant
+-- The parameters' types cannot be read off where they stand.
+SELECT m.job_id, m.at, m.tenant, m.kind, m.found_at, m.resolved_at, j.name AS job_name
+FROM missed_fires m JOIN jobs j ON j.id = m.job_id
+WHERE m.tenant = :tenant AND (m.at, m.job_id) < (:at, :before)
+  AND (:job_id::uuid IS NULL OR m.job_id = :job_id::uuid)
+  AND (NOT :open_only::boolean OR m.resolved_at IS NULL)
+ORDER BY m.at DESC, m.job_id DESC LIMIT :quota;

@@ -1,0 +1,123 @@
+"""`duly context`: servers by name, with the key for each, so that nobody types addresses.
+
+They are kept in a file of their own that only these commands write. A key is named by the file that has it, and never kept here itself.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from duly import config
+from duly.cli import output
+from duly.cli.errors import OK, did_you_mean
+from duly.cli.output import Column
+from duly.cli.parsing import Arguments, Command, Group, Parser, output_options
+from duly.domain.errors import Conflict, Invalid, NotFound
+
+
+def _configure_name(parser: Parser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    output_options(parser)
+
+
+def _configure_add(parser: Parser) -> None:
+    parser.add_argument("name", metavar="NAME", help="such as prod")
+    parser.add_argument("--url", metavar="URL", required=True, help="the server, such as https://duly.example.com")
+    parser.add_argument("--key-file", metavar="FILE", help="the file that has the key")
+    parser.add_argument("--use", action="store_true", help="use it from now on")
+    output_options(parser)
+
+
+def _contexts() -> tuple[dict[str, dict[str, Any]], str | None]:
+    found = config.read_contexts(config.contexts_file().parent)
+    return {name: dict(table) for name, table in found.known.items()}, found.current
+
+
+def _list(arguments: Arguments) -> int:
+    out = output.of(arguments)
+    known, current = _contexts()
+    rows = [
+        {"name": name, "url": table.get("url"), "keyFile": table.get("key_file"), "inUse": name == current} for name, table in known.items()
+    ]
+    out.rows(_COLUMNS, rows, name=lambda row: str(row["name"]))
+    if not rows:
+        out.say("There are no contexts yet: duly context add prod --url https://duly.example.com --key-file FILE --use")
+    return OK
+
+
+def _use(arguments: Arguments) -> int:
+    known, _ = _contexts()
+    _there(arguments.name, known)
+    _write(known, arguments.name)
+    output.of(arguments).say(f"Commands talk to {known[arguments.name].get('url')} from now on.")
+    return OK
+
+
+def _add(arguments: Arguments) -> int:
+    known, current = _contexts()
+    if arguments.name in known:
+        raise Conflict(
+            "DULY-E604", f"There is a context {arguments.name!r} already.", hint=f"duly context remove {arguments.name} takes it away."
+        )
+    if not arguments.name.replace("-", "").replace("_", "").isalnum() or not arguments.name.isascii():
+        raise Invalid("DULY-E604", "takes letters, digits, - and _.", field="NAME")
+    known[arguments.name] = {"url": arguments.url} | ({"key_file": os.path.abspath(arguments.key_file)} if arguments.key_file else {})
+    _write(known, arguments.name if arguments.use else current)
+    output.of(arguments).say(f"{arguments.name} is kept in {config.contexts_file()}.")
+    return OK
+
+
+def _remove(arguments: Arguments) -> int:
+    known, current = _contexts()
+    _there(arguments.name, known)
+    del known[arguments.name]
+    _write(known, None if current == arguments.name else current)
+    output.of(arguments).say(f"{arguments.name} is gone.")
+    return OK
+
+
+def _there(name: str, known: dict[str, dict[str, Any]]) -> None:
+    if name not in known:
+        raise NotFound("DULY-E604", f"There is no context {name!r}.", hint=did_you_mean(name, known) or "See all: duly context list")
+
+
+def _write(known: dict[str, dict[str, Any]], current: str | None) -> None:
+    """The whole file, readable by its owner alone, or the one that was there."""
+    lines = ["# Written by `duly context`."] + ([f"current = {_text(current)}"] if current else [])
+    for name, table in known.items():
+        lines += ["", f"[contexts.{name}]", *(f"{key} = {_text(value)}" for key, value in table.items())]
+    path: Path = config.contexts_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.part")
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    beside.replace(path)
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+_COLUMNS = (
+    Column[dict[str, Any]]("use", lambda row: "*" if row["inUse"] else ""),
+    Column[dict[str, Any]]("name", lambda row: row["name"]),
+    Column[dict[str, Any]]("server", lambda row: row["url"] or "", None, "url"),
+    Column[dict[str, Any]]("key file", lambda row: row["keyFile"] or "–", lambda row: row["keyFile"] or "", "key_file"),
+)
+
+COMMANDS = {
+    "context": Group(
+        "Servers by name. DULY_CONTEXT or --context choose one for a single command.",
+        "duly context",
+        {
+            "list": Command("the contexts that there are", output_options, _list, "duly context list"),
+            "use": Command("talk to this one from now on", _configure_name, _use, "duly context use"),
+            "add": Command("keep another one", _configure_add, _add, "duly context add"),
+            "remove": Command("forget one", _configure_name, _remove, "duly context remove"),
+        },
+    )
+}

@@ -1,0 +1,137 @@
+"""Overview: is all well? What needs somebody, what runs, what comes next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from duly.dashboard.commands import commands
+from duly.dashboard.drawing import charts
+from duly.dashboard.view import PageQuery, View, page
+from duly.dashboard.words import counted, moment, span
+from duly.domain.instants import DAY, MINUTE
+from duly.http.routing import Call, Reply
+
+PAUSED_LONG = 7 * DAY
+WAITED_LONG = MINUTE
+SHOWN = 10
+# With so many jobs nobody begins.
+FEW_JOBS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """Something that needs somebody: what it is, the sentence, where it is, and what can be done there."""
+
+    kind: str
+    text: str
+    detail: str
+    href: str
+    action: str
+
+
+@page("/")
+async def show_overview(call: Call, query: PageQuery) -> Reply:
+    """The overview"""
+    view = await View.of(call, "/", query)
+    stats = await view.get("/v1/stats")
+    slots = sum(pool["slots"] for pool in stats["pools"])
+    context: dict[str, Any] = {"stats": stats, "slots": slots, "running": [], "fires": [], "concerns": []}
+    if view.wants("running"):
+        context["running"] = (await view.get("/v1/executions", state="RUNNING", limit=SHOWN))["items"]
+    has_ended, context["is_new"] = await _beginning(view, stats)
+    context["has_ended"] = has_ended
+    if view.wants("next", "first"):
+        context["fires"] = (await view.get("/v1/upcoming", limit=SHOWN, perJob=1))["items"]
+    if view.wants("charts", "verdict"):
+        history = await view.get("/v1/stats/history", minutes=60)
+        context |= {"history": history, "charts": _charts(view, history["minutes"], slots), "late": history["latenessP95Ms"]}
+    if view.wants("charts"):
+        context["causes"] = (await view.get("/v1/dead-letters"))["items"][:6]
+    if view.wants("verdict", "attention"):
+        context["concerns"] = await _concerns(view, stats)
+    context["verdict"] = _verdict(stats, context["concerns"], context.get("late"))
+    return view.page("overview", "Overview", commands("duly cluster", "/v1/stats"), **context)
+
+
+async def _beginning(view: View, stats: dict[str, Any]) -> tuple[bool, bool]:
+    """Whether a run has ended, and whether everything is new: there is no job, or there are a few and none of their runs has ended."""
+    if sum(stats["lastHour"]["ended"].values()):
+        return True, False
+    jobs = sum(stats["jobs"].values())
+    if jobs > FEW_JOBS:
+        return False, False
+    runs = (await view.get("/v1/executions", limit=FEW_JOBS))["items"] if jobs else []
+    has_ended = any(run["finishedAt"] is not None for run in runs)
+    return has_ended, not has_ended and len(runs) < FEW_JOBS
+
+
+def _charts(view: View, minutes: list[dict[str, Any]], slots: int) -> dict[str, Any]:
+    return {
+        "throughput": charts.throughput(minutes, view),
+        "lateness": charts.lateness(minutes, view),
+        "running": charts.running(minutes, slots, view),
+    }
+
+
+def _verdict(stats: dict[str, Any], concerns: list[Concern], late: float | None) -> tuple[str, str, str]:
+    """How it stands: the tone, the answer, and the figures behind it."""
+    hour = stats["lastHour"]
+    said = [f"{counted(hour['executions'], 'run')} in the last hour"]
+    if late is not None:
+        said.append(f"p95 lateness {span(late)}")
+    if hour["ended"].get("DEAD"):
+        said.append(f"{counted(hour['ended']['DEAD'], 'run')} of them dead")
+    said.append(f"{counted(stats['executions'].get('RUNNING', 0), 'run')} now")
+    said.append(f"{counted(stats['workers'], 'worker')} live")
+    if concerns:
+        return "bad", f"{counted(len(concerns), 'thing needs', 'things need')} attention.", ", ".join(said) + "."
+    if not sum(stats["jobs"].values()):
+        return "idle", "Nothing is declared yet.", "Three steps, and this page comes to life."
+    return "good", "All well.", ", ".join(said) + "."
+
+
+async def _concerns(view: View, stats: dict[str, Any]) -> list[Concern]:
+    """What the API tells that somebody should look at, worst first."""
+    found: list[Concern] = []
+    letters = await view.get("/v1/dead-letters")
+    for group in letters["items"][:5]:
+        found.append(
+            Concern(
+                "dead",
+                f"{group['jobName']}: {counted(group['count'], 'dead letter')}",
+                f"{group['type'] or 'Error'}: {group['message']}"[:200],
+                f"/dead-letters?cause={group['cause']}",
+                "Look",
+            )
+        )
+    for pool in stats["pools"]:
+        waits = 0 if pool["oldestPendingAt"] is None else view.now - moment(pool["oldestPendingAt"])
+        if pool["pending"] and not pool["workers"]:
+            found.append(
+                Concern(
+                    "lost",
+                    f"Pool {pool['pool']} has no worker",
+                    f"{counted(pool['pending'], 'run waits', 'runs wait')} for one.",
+                    f"/workers?pool={pool['pool']}",
+                    "Workers",
+                )
+            )
+        elif pool["pending"] and waits > WAITED_LONG and pool["running"] >= pool["slots"]:
+            detail = f"{counted(pool['pending'], 'run waits', 'runs wait')}, all {pool['slots']} slots are in use."
+            found.append(Concern("blocked", f"Pool {pool['pool']} is saturated", detail, f"/workers?pool={pool['pool']}", "Workers"))
+    for worker in (await view.get("/v1/workers"))["items"]:
+        if worker["state"] == "LOST" and worker["running"]:
+            detail = f"It held {counted(worker['running'], 'run')}; they are given to others."
+            found.append(Concern("lost", f"Worker {worker['name']} is gone", detail, "/workers", "Workers"))
+    for job in (await view.get("/v1/jobs", state="PAUSED", limit=50))["items"]:
+        paused = job["pausedAt"]
+        if paused is not None and job["pausedUntil"] is None and view.now - moment(paused) > PAUSED_LONG:
+            detail = (
+                f"By {job['pausedBy'] or 'somebody'}" + (f": {job['pauseReason']}" if job["pauseReason"] else ", without a reason") + "."
+            )
+            found.append(Concern("paused", f"{job['name']} has been paused for more than a week", detail, f"/jobs/{job['jobId']}", "Job"))
+    return found
+
+
+ROUTES = [show_overview]

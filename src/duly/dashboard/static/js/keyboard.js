@@ -1,0 +1,90 @@
+// @ts-check
+// Keys: `g` and a letter go somewhere, j and k walk along a list, x selects. Single keys can be switched off (WCAG 2.1.4).
+import { toggle } from "./live.js";
+import { all, one } from "./page.js";
+import { nextClock, nextTheme } from "./preferences.js";
+
+let gone = 0;
+
+/** @param {EventTarget | null} target */
+const isTyping = (target) => target instanceof HTMLElement && (target.isContentEditable || target.matches("input:not([type=checkbox]), textarea, select"));
+
+const rows = () => all("[data-rows] tr[data-href], [data-rows] li[data-href]");
+
+/** @param {number} by */
+function walk(by) {
+  const found = rows();
+  const at = found.findIndex((row) => row.classList.contains("current"));
+  const next = found[Math.max(0, Math.min(found.length - 1, at + by))];
+  if (!next) return;
+  found[at]?.classList.remove("current");
+  next.classList.add("current");
+  one("a", next)?.focus();
+  next.scrollIntoView({ block: "nearest" });
+}
+
+/** @param {KeyboardEvent} event */
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || document.querySelector("dialog[open]")) return;
+  if (localStorage.getItem("duly-single-keys") === "off" && event.key !== "?") return;
+  const isControl = event.target instanceof HTMLElement && event.target.matches("button, a, summary, input, [role=gridcell]");
+  const key = event.key;
+  if (Date.now() - gone < 1200) {
+    const place = one(`[data-go="${CSS.escape(key)}"]`);
+    gone = 0;
+    if (place) { event.preventDefault(); place.click(); return; }
+  }
+  /** @type {Record<string, () => void>} */
+  const acts = {
+    g: () => { gone = Date.now(); },
+    "/": () => one("[data-shortcut='/']:not([hidden])")?.focus(),
+    "?": () => one("#keys") instanceof HTMLDialogElement && /** @type {HTMLDialogElement} */ (one("#keys")).showModal(),
+    j: () => walk(1),
+    k: () => walk(-1),
+    x: () => one("tr.current input[type=checkbox]")?.click(),
+    t: nextTheme,
+    z: nextClock,
+  };
+  if (key === " " && !isControl) { event.preventDefault(); toggle(); return; }
+  if (acts[key]) { event.preventDefault(); acts[key](); }
+}
+
+/** Cells of a grid are walked along with the arrows; one of them is on the way of Tab. @param {KeyboardEvent} event */
+function onArrow(event) {
+  const target = event.target;
+  if (!(target instanceof HTMLElement)) return;
+  const grid = target.closest("[data-arrows]");
+  const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+  if (!grid || !steps) return;
+  const lines = all("[data-line]", grid).map((line) => all("a", line));
+  const y = lines.findIndex((line) => line.includes(target));
+  const x = lines[y]?.indexOf(target) ?? -1;
+  const line = lines[y + steps[0]];
+  const next = line?.[Math.min(line.length - 1, x + steps[1])];
+  if (!next) return;
+  event.preventDefault();
+  target.tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
+}
+
+/** Of the cells of a grid one is on the way of Tab. */
+function rove() {
+  for (const grid of all("[data-arrows]")) {
+    const cells = all("[data-line] a", grid);
+    const kept = cells.find((cell) => cell === document.activeElement) ?? cells[0];
+    for (const cell of cells) cell.tabIndex = cell === kept ? 0 : -1;
+  }
+}
+
+export function start() {
+  rove();
+  document.addEventListener("duly:changed", rove);
+  document.addEventListener("keydown", onKey);
+  document.addEventListener("keydown", onArrow);
+  const box = /** @type {HTMLInputElement | null} */ (one("[data-single-keys]"));
+  if (box) {
+    box.checked = localStorage.getItem("duly-single-keys") !== "off";
+    box.addEventListener("change", () => localStorage.setItem("duly-single-keys", box.checked ? "on" : "off"));
+  }
+}

@@ -1,0 +1,25 @@
+"""What metrics read of the store when somebody asks: bounded looks over all tenants, never a count over the history."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from duly.domain.execution import WorkerId
+from duly.domain.instants import Instant
+from duly.domain.lifecycle import State
+
+
+class Readings(Protocol):
+    """Cheap, however much there is."""
+
+    async def standing(self, most: int) -> dict[State, int]:
+        """How many executions wait or run, by where they stand, each counted to `most`."""
+
+    async def open_letters(self, most: int) -> int:
+        """How many of the newest `most` dead letters nobody has dealt with."""
+
+    async def oldest_leases(self) -> dict[WorkerId, Instant]:
+        """Since when each worker has the oldest of its leases."""
+
+    async def tenant_names(self, tenants: list[int]) -> dict[int, str]:
+        """What these tenants are called."""

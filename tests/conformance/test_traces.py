@@ -1,0 +1,309 @@
+"""One trace from the submit to the outcome, whoever does what in between."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from duly.adapters.otel.attempts import Attempts
+from duly.adapters.otel.store import TracedWork, traced
+from duly.adapters.otel.tracing import Tracing
+from duly.adapters.sql.bell import Bell
+from duly.adapters.sql.engine import Engine
+from duly.adapters.sql.store import store_on
+from duly.domain.fairness import Ask
+from duly.domain.ids import ExecutionId, id_floor
+from duly.domain.instants import DAY, SECOND
+from duly.domain.lifecycle import Outcome, State
+from duly.domain.traces import TraceContext, own_context, span_of
+from duly.domain.workflow.step import Step
+from duly.ports.endings import Failure
+from duly.ports.handlers import Attempt
+from duly.ports.store import WorkerAbout
+from duly.ports.traces import Noted, carried, carrying
+from duly.usecases.executions import Executions
+from duly.usecases.jobs import Jobs
+from duly.usecases.overdue import Overdue
+from duly.usecases.quotas import Directory
+from tests.conformance.workflows import Works
+from tests.conformance.world import World as Ledger
+from tests.roles.conftest import HandClock, World, run_until_idle
+
+CALLER = TraceContext(0xABCDEF, 0x1234)
+
+
+class Traced(World):
+    """A world in which every execution is traced, unless it is said otherwise."""
+
+    spans: InMemorySpanExporter
+    tracing: Tracing
+    attempts: Attempts
+
+    def found(self, name: str | None = None) -> list[ReadableSpan]:
+        return [span for span in self.spans.get_finished_spans() if name is None or span.name == name]
+
+    def only(self, name: str) -> ReadableSpan:
+        (span,) = self.found(name)
+        return span
+
+    async def hire(self) -> None:
+        """A worker comes and does what there is to do."""
+        await run_until_idle(await self.worker(), self.clock)
+
+    def handle(self, name: str, function: Any) -> None:
+        super().handle(name, function)
+        self.attempts.offered(self.registry)
+
+
+def build(engine: Engine, fraction: float = 1.0) -> Traced:
+    clock, transport, spans = HandClock(), Bell(), InMemorySpanExporter()
+    tracing = Tracing(Resource({}), SimpleSpanProcessor(spans), fraction, "test")
+    attempts = Attempts(tracing)
+    store = traced(store_on(engine), tracing, attempts, clock)
+    entropy, quotas = random.Random(7).getrandbits, Directory(store.tenants, clock)
+    jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, quotas, transport), quotas, clock, entropy, transport)
+    executions = Executions(jobs, store.intake, store.cancels, store.insights, quotas, clock, entropy, transport)
+    world = Traced(store, clock, entropy, transport, jobs, executions)
+    world.spans, world.tracing, world.attempts = spans, tracing, attempts
+    return world
+
+
+@pytest.fixture
+def world(engine: Engine) -> Traced:
+    return build(engine)
+
+
+def parent_of(span: ReadableSpan) -> int | None:
+    return None if span.parent is None else span.parent.span_id
+
+
+def own_of(span: ReadableSpan) -> TraceContext:
+    return TraceContext(span.context.trace_id, span.context.span_id)
+
+
+async def test_what_is_enqueued_within_a_trace_belongs_to_it_and_retries_are_linked(world: Traced) -> None:
+    async def fail_once(attempt: Attempt) -> None:
+        if attempt.attempt == 1:
+            raise Failure("no luck, password=hunter2hunter2")
+
+    world.handle("work", fail_once)
+    job = await world.create(retryPolicy={"maxAttempts": 2, "initialDelayMs": 1000})
+    with carrying(CALLER.text):
+        (id,) = await world.enqueue(job)
+    await world.hire()
+    world.clock.turn(5)
+    await world.dispatcher().step(world.clock.now())
+    await world.hire()
+
+    enqueue, first, second = world.only("enqueue"), *world.found("attempt job")
+    assert {span.context.trace_id for span in world.found()} == {CALLER.trace}
+    assert parent_of(enqueue) == CALLER.span
+    assert {parent_of(span) for span in (*world.found("claim"), first, second)} == {enqueue.context.span_id}
+    assert [dict(span.attributes or {})["duly.outcome"] for span in (first, second)] == ["FAILED", "SUCCEEDED"]
+    assert [dict(span.attributes or {})["duly.state"] for span in (first, second)] == ["SCHEDULED", "SUCCEEDED"]
+    assert (first.status.status_code, second.status.status_code) == (StatusCode.ERROR, StatusCode.UNSET)
+    assert "no luck" in (first.status.description or "")
+    assert "hunter2" not in (first.status.description or "")
+    assert [link.context.span_id for link in second.links] == [first.context.span_id]
+    assert first.context.span_id == span_of(id, 1)
+
+
+async def test_an_execution_that_comes_by_itself_has_the_trace_of_its_own_id(world: Traced) -> None:
+    async def work(attempt: Attempt) -> None:
+        return None
+
+    world.handle("work", work)
+    await world.create(type="INTERVAL", intervalSec=60)
+    world.clock.turn(60)
+    await world.dispatcher().step(world.clock.now())
+    await world.hire()
+
+    (execution,) = await world.all()
+    fire, attempt = world.only("fire"), world.only("attempt job")
+    assert own_of(fire) == own_context(execution.id)
+    assert fire.parent is None
+    assert (attempt.context.trace_id, parent_of(attempt)) == (execution.id.int, fire.context.span_id)
+    assert fire.start_time == execution.due_at * 1000
+
+
+async def test_inside_a_handler_its_attempt_is_the_current_span_and_what_it_enqueues_its_child(world: Traced) -> None:
+    seen: list[Any] = []
+
+    async def child(attempt: Attempt) -> None:
+        return None
+
+    async def work(attempt: Attempt) -> None:
+        seen.append((trace.get_current_span().get_span_context().span_id, attempt.traceparent, carried()))
+        await world.enqueue(children)
+
+    world.handle("child", child)
+    world.handle("work", work)
+    children = await world.create(name="child", target={"handler": "child"})
+    (id,) = await world.enqueue(await world.create())
+    await world.hire()
+
+    attempt, inner = world.only("attempt job"), world.only("attempt child")
+    assert seen == [(attempt.context.span_id, own_of(attempt).text, own_of(attempt).text)]
+    assert inner.context.trace_id == attempt.context.trace_id == id.int
+    enqueued = next(span for span in world.found("enqueue") if parent_of(span) is not None)
+    assert (parent_of(enqueued), parent_of(inner)) == (attempt.context.span_id, enqueued.context.span_id)
+    assert carried() is None
+    assert not trace.get_current_span().get_span_context().is_valid
+
+
+async def test_what_a_handler_says_in_its_span_is_told_with_how_the_attempt_ended(world: Traced) -> None:
+    async def work(attempt: Attempt) -> None:
+        span = trace.get_current_span()
+        assert span.is_recording()
+        span.set_attribute("rows", 3)
+        span.add_event("halfway")
+        if attempt.attempt == 1:
+            span.record_exception(ValueError("no rows"))
+            raise Failure("no luck")
+
+    world.handle("work", work)
+    (id,) = await world.enqueue(await world.create(retryPolicy={"maxAttempts": 2, "initialDelayMs": 1000}))
+    await world.hire()
+    world.clock.turn(5)
+    await world.dispatcher().step(world.clock.now())
+    await world.hire()
+
+    first, second = world.found("attempt job")
+    assert [[event.name for event in span.events] for span in (first, second)] == [["halfway", "exception"], ["halfway"]]
+    assert [dict(span.attributes or {})["rows"] for span in (first, second)] == [3, 3]
+    assert [dict(span.attributes or {})["duly.outcome"] for span in (first, second)] == ["FAILED", "SUCCEEDED"]
+    assert (first.status.status_code, second.status.status_code) == (StatusCode.ERROR, StatusCode.UNSET)
+    assert [own_of(span) for span in (first, second)] == [TraceContext(id.int, span_of(id, nth)) for nth in (1, 2)]
+    assert [link.context.span_id for link in second.links] == [first.context.span_id]
+    assert second.end_time is not None
+    assert second.start_time is not None
+    assert second.start_time <= second.end_time
+
+
+async def test_the_sweeper_tells_the_attempt_that_its_worker_cannot(world: Traced) -> None:
+    async def work(attempt: Attempt) -> None:
+        return None
+
+    world.handle("work", work)
+    (id,) = await world.enqueue(await world.create())
+    lost = await world.store.liveness.register("gone", WorkerAbout("default"), world.clock.now(), SECOND)
+    (route,) = await world.store.ready.routes()
+    assert await world.store.ready.claim(lost, [Ask(route.number, 1, 10)], world.clock.now()) is not None
+    world.clock.turn(30)
+    await world.sweeper().step(world.clock.now())
+    world.clock.turn(60)
+    await world.dispatcher().step(world.clock.now())
+    await world.hire()
+
+    gone, again = world.only("attempt"), world.only("attempt job")
+    assert own_of(gone) == TraceContext(id.int, span_of(id, 1))
+    assert dict(gone.attributes or {})["duly.outcome"] == Outcome.WORKER_LOST.name
+    assert [link.context.span_id for link in again.links] == [gone.context.span_id]
+
+
+async def test_the_steps_of_a_run_belong_to_its_trace(engine: Engine) -> None:
+    world, ledger = build(engine), Ledger(engine)
+    ledger.clock.now = world.clock.now()
+    ledger.store = world.store
+    works = Works(ledger)
+    target = ledger.spec().target
+    job = await works.workflow(Step(name="first", target=target), Step(name="then", target=target, after=("first",)))
+    run = await works.begin(job)
+    while (taken := await works.take())[1] is not None:
+        worker, claimed = taken
+        assert claimed is not None
+        assert claimed.traces is not None
+        assert set(claimed.traces) == set(claimed.ids)
+        await ledger.store.outcomes.finish(worker, await works.reports(claimed, Outcome.SUCCEEDED, "1"), [claimed.lease], ledger.now)
+
+    root = world.only("enqueue")
+    assert {span.context.trace_id for span in world.found()} == {run.int}
+    assert [parent_of(span) for span in world.found("step")] == [root.context.span_id] * 2
+    assert {parent_of(span) for span in world.found("claim")} == {span.context.span_id for span in world.found("step")}
+    assert dict(world.only("end of the run").attributes or {})["duly.state"] == State.SUCCEEDED.name
+
+
+async def test_what_is_not_sampled_costs_no_span_and_nothing_of_its_attempt(engine: Engine) -> None:
+    world = build(engine, 0.0)
+    plain: list[bool] = []
+
+    async def work(attempt: Attempt) -> None:
+        plain.append(attempt.is_plain)
+
+    world.handle("work", work)
+    job = await world.create()
+    with carrying(CALLER._replace(is_sampled=False).text):
+        await world.enqueue(job)
+    with carrying("not a context"):
+        await world.enqueue(job)
+    await world.enqueue(job)
+    await world.hire()
+
+    assert plain == [True] * 3
+    assert world.found() == []
+
+
+async def test_a_span_that_a_handler_begins_outside_of_a_traced_attempt_is_not_kept(world: Traced) -> None:
+    with world.tracing._provider.get_tracer("mine").start_as_current_span("mine"):
+        pass
+
+    assert world.found() == []
+
+
+async def test_a_remote_worker_s_contexts_come_with_its_lease(world: Traced) -> None:
+    async def work(attempt: Attempt) -> None:
+        return None
+
+    world.handle("work", work)
+    (id,) = await world.enqueue(await world.create())
+    far = build(world.store.health._engine)  # type: ignore[attr-defined]
+    far.store = TracedWork(world.store, far.tracing, far.attempts, far.clock)  # type: ignore[assignment]
+    far.registry = world.registry
+    far.attempts.offered(far.registry)
+    await far.hire()
+
+    assert {span.context.trace_id for span in far.found()} == {id.int}
+    assert far.only("attempt job").context.span_id == span_of(id, 1)
+
+
+async def test_contexts_are_found_among_many_and_forgotten_with_their_executions(world: Traced) -> None:
+    job = await world.create()
+    ids: list[ExecutionId] = await world.enqueue(job, 100)
+    await world.store.traces.note([Noted(ids[nth], 1, f"context-{nth}") for nth in (0, 50, 99)])
+    await world.store.traces.note([Noted(ids[0], 1, "another")])
+    strays = [Noted(id_floor(world.clock.now() - 5 * DAY), 1, "stray")]
+    await world.store.traces.note(strays)
+
+    some = {ids[0]: "context-0", ids[50]: "context-50", ids[99]: "context-99"}
+    assert await world.store.traces.of(ids) == some
+    assert await world.store.traces.of(ids[:3]) == {ids[0]: "context-0"}
+    now = world.clock.now()
+    await world.store.retention.prune(now - DAY, now, 100)
+    assert await world.store.traces.of([strays[0].id, ids[0]]) == {ids[0]: "context-0"}
+
+
+async def test_a_claim_says_whether_any_of_it_may_be_in_somebodys_trace(engine: Engine) -> None:
+    ledger = Ledger(engine)
+    job, worker = await ledger.job(), await ledger.worker()
+    await ledger.enqueue(job, 3)
+    before = await ledger.claimed(worker)
+    (given, *_) = await ledger.enqueue(job, 3)
+    await ledger.store.traces.note([Noted(given, 1, CALLER.text)])
+
+    within = await ledger.claimed(worker)
+    await ledger.enqueue(job, 3)
+    after = await ledger.claimed(worker)
+
+    assert given in within.ids
+    assert within.may_be_traced
+    if engine.name == "postgres":
+        assert not before.may_be_traced
+        assert not after.may_be_traced or min(after.ids) <= given

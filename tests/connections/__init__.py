@@ -1,0 +1,1 @@
+"""Ways to the store: poolers, certificates, several hosts, dead lines."""

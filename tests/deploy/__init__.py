@@ -1,0 +1,1 @@
+"""What an operator takes from deploy/."""

@@ -1,0 +1,55 @@
+"""What was and what comes, over the API: minutes, fires, versions."""
+
+from __future__ import annotations
+
+import httpx
+
+from duly.domain.instants import SECOND
+from duly.domain.lifecycle import State
+from tests.http.conftest import STRANGER, Bench
+
+
+async def test_the_history_tells_how_executions_ended_and_how_late_they_began(bench: Bench, admin: httpx.AsyncClient) -> None:
+    job = await bench.job(name="report")
+    await bench.enqueue(job)
+    bench.clock.turn(2 * SECOND)
+    claimed = await bench.claim()
+    await bench.finish(claimed)
+    await bench.enqueue(job)
+    await bench.finish(await bench.claim(), state=State.DEAD, error='{"type":"E"}')
+    bench.clock.turn(SECOND)
+
+    answer = (await admin.get("/v1/stats/history", params={"minutes": 5})).json()
+
+    assert len(answer["minutes"]) == 6
+    assert answer["minutes"][-1]["ended"] == {"SUCCEEDED": 1, "DEAD": 1}
+    assert answer["latenessP95Ms"] == 2000.0
+    assert (await bench.client(STRANGER).get("/v1/stats/history")).json()["latenessP95Ms"] is None
+
+
+async def test_the_fires_of_a_job_say_what_the_clocks_do_to_them(bench: Bench, admin: httpx.AsyncClient) -> None:
+    job = await bench.job(name="night", schedule="30 2 28,29 3 *", timezone="Europe/Berlin")
+
+    items = (await admin.get(f"/v1/jobs/{job}/fires", params={"count": 3})).json()["items"]
+
+    assert [item["local"] for item in items] == ["2026-03-28T02:30:00+01:00", "2026-03-29T03:00:00+02:00", "2027-03-28T03:00:00+02:00"]
+    assert items[0]["note"] is None
+    assert "does not exist" in items[1]["note"]
+    assert not any(item["isSkipped"] for item in items)
+
+    await admin.post(f"/v1/jobs/{job}/skip", json={})
+    assert [item["isSkipped"] for item in (await admin.get(f"/v1/jobs/{job}/fires")).json()["items"]][:2] == [True, False]
+
+
+async def test_a_job_without_a_schedule_has_no_fires(bench: Bench, admin: httpx.AsyncClient) -> None:
+    assert (await admin.get(f"/v1/jobs/{await bench.job()}/fires")).json() == {"items": [], "nextCursor": None}
+
+
+async def test_the_versions_of_a_job_are_all_that_it_was(bench: Bench, admin: httpx.AsyncClient) -> None:
+    job = await bench.job(name="report", intervalSec=60)
+    await admin.put(f"/v1/jobs/{job}", json={"name": "report", "intervalSec": 90, "target": {"handler": "duly.echo"}})
+
+    items = (await admin.get(f"/v1/jobs/{job}/versions")).json()["items"]
+
+    assert [(item["version"], item["intervalSec"]) for item in items] == [(2, 90), (1, 60)]
+    assert (await bench.client(STRANGER).get(f"/v1/jobs/{job}/versions")).status_code == 404

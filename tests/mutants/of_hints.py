@@ -1,0 +1,41 @@
+"""Bugs that make a hint more than a hint: an index that is believed, or that takes away what others put in."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Layer, Mutant
+
+_INDEX = "conformance/test_hot_index.py::"
+
+OF_HINTS = (
+    Mutant(
+        name="filling-the-index-deletes-what-it-does-not-know",
+        seeded=13,
+        breaks="I19",
+        path="adapters/redis/hot_index.py",
+        old="  if kind ~= 'zset' and kind ~= 'none' then redis.call('DEL', key) end\n",
+        new="  if stamp ~= '' then redis.call('DEL', key) end\n",
+        layer=Layer.CONFORMANCE,
+        tests=(f"{_INDEX}TestEvery::test_filling_takes_nothing_away_that_was_added[redis]",),
+    ),
+    Mutant(
+        name="only-what-the-index-knows-is-dispatched",
+        seeded=14,
+        breaks="I7, I19",
+        path="roles/dispatcher.py",
+        old="        if next_due is None:\n            return self._poll()\n",
+        new="        if next_due is None:\n            return 3600.0\n",
+        layer=Layer.ROLES,
+        tests=("roles/test_hydrator.py::test_a_dispatcher_that_knows_of_nothing_looks_all_the_same",),
+        simulation="0:40",
+        quick=True,
+    ),
+    Mutant(
+        name="an-emptied-index-is-not-noticed",
+        breaks="I19",
+        path="adapters/redis/hot_index.py",
+        old="  if not filled then gaps = gaps + 1 end\n",
+        new="",
+        layer=Layer.CONFORMANCE,
+        tests=(f"{_INDEX}TestShared::test_an_index_that_lost_something_is_noticed_and_filled_anew[an older dump]",),
+    ),
+)
