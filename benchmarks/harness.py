@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -10,31 +9,34 @@ import re
 import secrets
 import signal
 import sqlite3
-import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 
+from benchmarks.postgres import fresh_database, ripe_postgres
+from benchmarks.variants import AS_IT_COMES, Variant
 from duly import config
 from duly.adapters.system.clock import system_entropy
 from duly.compose import Node, open_node
 from duly.domain.access import DEFAULT_TENANT, DEFAULT_TENANT_NUMBER, Actor, Role
-from duly.domain.ids import new_id
+from duly.domain.ids import new_id, new_ids
 from duly.domain.job import Job, JobSpec, Target, Timing
-from tests.services.postgres import Postgres
+from duly.services.kafka import Kafka
+from duly.services.postgres import Postgres
 
 ACTOR = Actor(DEFAULT_TENANT_NUMBER, DEFAULT_TENANT, Role.ADMIN, "benchmark")
 STORES = ("sqlite", "postgres")
+ROOT = Path(__file__).parents[1]
+PAGE = 1000
+LOG = "processes.log"
+Look = Callable[[str], Awaitable[list[tuple[Any, ...]]]]
 KEY = "duly_benchmark_key"
-# What anybody sets who gives a machine to PostgreSQL. Durability is as it comes: fsync and synchronous_commit are on.
-POSTGRES_SETTINGS = {"shared_buffers": "2GB", "max_wal_size": "8GB", "min_wal_size": "2GB", "autovacuum_naptime": "1min"}
-LOG_FILES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,35 +46,55 @@ class Scratch:
     kind: str
     url: str
     directory: Path
+    server: Postgres | None = None
+    variant: Variant = AS_IT_COMES
 
     def environment(self, **more: str) -> dict[str, str]:
         """The environment of a process on this store."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DULY_")}
         # One key asks for all that there is.
         own = {"DULY_STORE": self.url, "DULY_HOME": str(self.directory), "DULY_LOG_LEVEL": "warning", "DULY_RATE_LIMIT": "0"}
-        return kept | own | more
+        return kept | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"} | own | dict(self.variant.settings) | more
+
+    @property
+    def database(self) -> Postgres:
+        """The server; only for a store that has one."""
+        assert self.server is not None, "a file has no server"
+        return self.server
+
+
+class Stores:
+    """Makes scratch stores: a file, or a fresh database on a PostgreSQL server that serves a whole run."""
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self._server: Postgres | None = None
+        self._broker: Kafka | None = None
+
+    def __enter__(self) -> Stores:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._stack.close()
+
+    @contextlib.contextmanager
+    def fresh(self, kind: str, variant: Variant = AS_IT_COMES) -> Iterator[Scratch]:
+        """An empty store of this kind, with fsync on."""
+        with tempfile.TemporaryDirectory(prefix="duly-bench-") as name, variant.put_up() as variant:
+            directory = Path(name)
+            if kind == "sqlite":
+                yield Scratch(kind, f"sqlite:///{directory / 'bench.db'}", directory, None, variant)
+            else:
+                if self._server is None:
+                    self._server = self._stack.enter_context(ripe_postgres())
+                yield Scratch(kind, fresh_database(self._server), directory, self._server, variant)
 
 
 @contextlib.contextmanager
 def scratch(kind: str) -> Iterator[Scratch]:
-    """An empty store of this kind: a file, or a PostgreSQL server of its own with fsync and synchronous_commit on."""
-    with tempfile.TemporaryDirectory(prefix="duly-bench-") as name, contextlib.ExitStack() as stack:
-        directory = Path(name)
-        if kind == "sqlite":
-            url = f"sqlite:///{directory / 'bench.db'}"
-        else:
-            server = stack.enter_context(ripe_postgres())
-            url = server.create_database("bench")
-        yield Scratch(kind, url, directory)
-
-
-@contextlib.contextmanager
-def ripe_postgres() -> Iterator[Postgres]:
-    """A server that has run for a while reuses the files of its log; a new one stops for tens of milliseconds to write each first."""
-    with Postgres(POSTGRES_SETTINGS) as server:
-        server.execute(f"SELECT pg_logical_emit_message(false, 'ripen', ''), pg_switch_wal() FROM generate_series(1, {LOG_FILES})")
-        server.execute("CHECKPOINT")
-        yield server
+    """An empty store of this kind, on its own."""
+    with Stores() as stores, stores.fresh(kind) as store:
+        yield store
 
 
 @contextlib.asynccontextmanager
@@ -85,29 +107,52 @@ async def opened(scratch: Scratch) -> AsyncIterator[Node]:
         await node.close()
 
 
-async def on_demand_job(node: Node, handler: str, name: str | None = None, actor: Actor = ACTOR) -> Job:
+async def on_demand_job(node: Node, handler: str, name: str | None = None, actor: Actor = ACTOR, batch: int = 1) -> Job:
     """A job that is only enqueued."""
     now = node.clock.now()
-    spec = JobSpec(name=name or f"bench-{secrets.token_hex(4)}", timing=Timing(), target=Target(handler=handler))
+    spec = JobSpec(name=name or f"bench-{secrets.token_hex(4)}", timing=Timing(), target=Target(handler=handler), batch=batch)
     return (await node.jobs.create_specs(actor, [(new_id(now, system_entropy), spec)], now))[0]
+
+
+async def create_jobs(node: Node, count: int, spec_of: Callable[[int], JobSpec]) -> None:
+    """So many jobs, the quickest way there is."""
+    for start in range(0, count, PAGE):
+        now = node.clock.now()
+        wanted = range(start, min(start + PAGE, count))
+        await node.jobs.create_specs(ACTOR, list(zip(new_ids(len(wanted), now, system_entropy), map(spec_of, wanted), strict=True)), now)
 
 
 @contextlib.contextmanager
 def processes(scratch: Scratch, *commands: Sequence[str], **environment: str) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Real `duly` processes on the store; stopped cleanly at the end."""
-    running = [
-        subprocess.Popen([sys.executable, "-m", "duly.cli.main", *command], env=scratch.environment(**environment), stdout=subprocess.PIPE)
-        for command in commands
-    ]
+    running: list[subprocess.Popen[bytes]] = []
     try:
+        for command in commands:
+            running.append(start(scratch, command, **environment))
         yield running
     finally:
-        for process in running:
-            process.send_signal(signal.SIGTERM)
-        for process in running:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=30)
-            process.kill()
+        stop(running)
+
+
+def start(scratch: Scratch, command: Sequence[str], **environment: str) -> subprocess.Popen[bytes]:
+    """One of them. What it logs is kept beside the store."""
+    with (scratch.directory / LOG).open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "duly.cli.main", *command], env=scratch.environment(**environment), stdout=subprocess.PIPE, stderr=log
+        )
+
+
+def stop(running: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Ask all of them to end, then wait."""
+    for process in running:
+        process.send_signal(signal.SIGTERM)
+    for process in running:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=30)
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 def server_url(process: subprocess.Popen[bytes]) -> tuple[str, int]:
@@ -120,29 +165,32 @@ def server_url(process: subprocess.Popen[bytes]) -> tuple[str, int]:
     raise RuntimeError("the server ended before it listened")
 
 
-async def query(scratch: Scratch, sql: str) -> list[tuple[Any, ...]]:
-    """Look at the store from outside, with plain SQL."""
+@contextlib.asynccontextmanager
+async def looking(scratch: Scratch) -> AsyncIterator[Look]:
+    """Look at the store from outside, with plain SQL, as often as it takes."""
     if scratch.kind == "sqlite":
         with contextlib.closing(sqlite3.connect(scratch.directory / "bench.db")) as file:
-            return file.execute(sql).fetchall()
-    connection = await asyncpg.connect(scratch.url, server_settings={"search_path": "duly"})
-    try:
+
+            async def ask_file(sql: str) -> list[tuple[Any, ...]]:
+                return file.execute(sql).fetchall()
+
+            yield ask_file
+        return
+    connection = await asyncpg.connect(scratch.url, server_settings={"search_path": "duly", "jit": "off"})
+
+    async def ask_server(sql: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in await connection.fetch(sql)]
+
+    try:
+        yield ask_server
     finally:
         await connection.close()
 
 
-def chosen_stores(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, tuple[str, ...]]:
-    """The options of a benchmark, and the stores it was asked to measure: both unless it says otherwise."""
-    parser.add_argument("--store", choices=STORES, action="append")
-    options = parser.parse_args()
-    return options, tuple(options.store or STORES)
-
-
-def percentiles(values: Sequence[float]) -> dict[str, float]:
-    """p50, p99 and the largest."""
-    ordered = sorted(values)
-    return {"p50": statistics.median(ordered), "p99": ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))], "max": ordered[-1]}
+async def query(scratch: Scratch, sql: str) -> list[tuple[Any, ...]]:
+    """The same once."""
+    async with looking(scratch) as look:
+        return await look(sql)
 
 
 def report(question: str, **figures: object) -> dict[str, object]:

@@ -1,68 +1,106 @@
-"""How soon does it start? Pick-up: from the enqueue call to the handler. Lateness: from the due time to the handler.
+"""How soon does it start? Pick-up: from the clock before the enqueue call to the handler's first line. Lateness: from the due time.
 
-python -m benchmarks.latency [--store sqlite|postgres] [--rate 50] [--seconds 10]
+Everybody is warm before the first one counts. The caller is another process than whoever serves the store, on the same machine and by
+the same clock; it enqueues at a steady pace, whatever a single call takes.
+
+python -m benchmarks.latency [--full] [--store postgres] [--cases pick-up]
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
+import time
+from collections.abc import Sequence
 
-from benchmarks.harness import Scratch, chosen_stores, on_demand_job, opened, percentiles, processes, query, report, scratch
+from benchmarks.figures import delays
+from benchmarks.fleet import all_succeeded, none_early, served, wanted
+from benchmarks.harness import PAGE, Scratch, on_demand_job, opened
+from benchmarks.marks import Mark
+from benchmarks.question import Bound, Case, Question
+from benchmarks.report import Failed, Figures
+from benchmarks.run import main
+from benchmarks.scale import Scale
+from benchmarks.targets import PICK_UP_MS, SAME_SECOND_MS, SPREAD_MS
 from duly.domain.instants import SECOND
-from duly.usecases.executions import Wanted
+
+RATE = 50
+WARM_UP = 50
+PICK_UP, SPREAD, SAME = "pick-up at 50 a second", "1,000 over 20 s", "200 in one second"
 
 
-async def latency(kind: str, rate: int, seconds: float) -> None:
-    """A steady trickle, then executions spread over the time ahead, then many at one instant."""
-    with scratch(kind) as store:
-        async with opened(store) as node:
-            job = await on_demand_job(node, "duly.echo")
-            count = round(rate * seconds)
-            with processes(store, ["server", "--port", "0"], ["worker"]):
-                await node.executions.enqueue_for(job, [Wanted()])
-                await _settled(store, 1)
-                for _ in range(count):
-                    await node.executions.enqueue_for(job, [Wanted()])
-                    await asyncio.sleep(1 / rate)
-                await _settled(store, 1 + count)
-                report("pick_up_ms", store=kind, **await _delays(store, 1, count))
-
-                ahead = node.clock.now() + 2 * SECOND
-                await node.executions.enqueue_for(
-                    job, [Wanted(run_at=ahead + round(nth * seconds * SECOND / count)) for nth in range(count)]
-                )
-                await _settled(store, 1 + 2 * count)
-                report("lateness_spread_ms", store=kind, **await _delays(store, 1 + count, count))
-
-                at = node.clock.now() + 2 * SECOND
-                await node.executions.enqueue_for(job, [Wanted(run_at=at)] * 200)
-                await _settled(store, 201 + 2 * count)
-                report("lateness_same_second_ms", store=kind, **await _delays(store, 1 + 2 * count, 200))
+async def pick_up(store: Scratch, scale: Scale) -> Figures:
+    """A steady trickle."""
+    count = round(RATE * scale.pick_up_seconds)
+    async with opened(store) as node:
+        job = await on_demand_job(node, "noop")
+        with served(store) as fleet:
+            before = await fleet.warm(node, job, WARM_UP)
+            began = time.time()
+            calls: list[asyncio.Task[object]] = []
+            for nth in range(count):
+                await asyncio.sleep(max(0.0, began + nth / RATE - time.time()))
+                calls.append(asyncio.create_task(node.executions.enqueue_for(job, [wanted(time.time())])))
+            await asyncio.gather(*calls)
+            await fleet.started(WARM_UP + count, scale.limit)
+            await fleet.settled(scale.limit)
+            marks = fleet.marks.read(before)
+    return await _judged(store, marks, count)
 
 
-async def _delays(store: Scratch, skip: int, count: int) -> dict[str, float]:
-    rows = await query(
-        store, f"SELECT o.started_at - e.due_at FROM executions e JOIN outcomes o ON o.id = e.id ORDER BY e.id LIMIT {count} OFFSET {skip}"
-    )
-    assert all(row[0] >= 0 for row in rows), "an execution started early"
-    return {name: round(value, 1) for name, value in percentiles([row[0] / 1000 for row in rows]).items()}
+async def spread(store: Scratch, scale: Scale) -> Figures:
+    """One-off executions, one after the other in time."""
+    return await _due(store, scale, [round(nth * scale.spread_seconds * SECOND / scale.spread_jobs) for nth in range(scale.spread_jobs)])
 
 
-async def _settled(store: Scratch, count: int) -> None:
-    async with asyncio.timeout(120):
-        while (await query(store, "SELECT count(*) FROM outcomes"))[0][0] < count:
-            await asyncio.sleep(0.2)
+async def same_second(store: Scratch, scale: Scale) -> Figures:
+    """All at one instant."""
+    return await _due(store, scale, [0] * scale.same_second_jobs)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rate", type=int, default=50)
-    parser.add_argument("--seconds", type=float, default=10.0)
-    options, stores = chosen_stores(parser)
-    for kind in stores:
-        asyncio.run(latency(kind, options.rate, options.seconds))
+async def _due(store: Scratch, scale: Scale, offsets: Sequence[int]) -> Figures:
+    async with opened(store) as node:
+        job = await on_demand_job(node, "noop")
+        with served(store) as fleet:
+            before = await fleet.warm(node, job, WARM_UP)
+            first = node.clock.now() + round(scale.lead * SECOND)
+            for start in range(0, len(offsets), PAGE):
+                due = [first + offset for offset in offsets[start : start + PAGE]]
+                await node.executions.enqueue_for(job, [wanted(at / SECOND, run_at=at) for at in due])
+            if node.clock.now() > first:
+                raise Failed(f"enqueueing took longer than {scale.lead:g} s, when the first was due")
+            await fleet.started(WARM_UP + len(offsets), scale.lead + offsets[-1] / SECOND + scale.limit)
+            await fleet.settled(scale.limit)
+            marks = fleet.marks.read(before)
+    return await _judged(store, marks, len(offsets))
+
+
+async def _judged(store: Scratch, marks: Sequence[Mark], count: int) -> Figures:
+    """All of them ran, once, and none early."""
+    if len(marks) != count:
+        raise Failed(f"{count:,} executions, {len(marks):,} starts")
+    none_early(marks)
+    await all_succeeded(store, WARM_UP + count)
+    found = delays(marks)
+    return {"p50": found["p50"], "p99": found["p99"], "max": found["max"], "jobs": count}
+
+
+QUESTION = Question(
+    name="latency",
+    title="How soon it starts",
+    about="milliseconds from the call or the due time to the handler's first line",
+    cases=(Case(name=PICK_UP, ask=pick_up), Case(name=SPREAD, ask=spread), Case(name=SAME, ask=same_second)),
+    figures={"p50": "p50 ms", "p99": "p99 ms", "max": "max ms"},
+    compared="p99",
+    more_is_better=False,
+    has_delays=True,
+    bounds=tuple(
+        Bound(case=case, figure=figure, bound=bound, unit=f" ms {figure}", more_is_better=False)
+        for case, bounds in ((PICK_UP, PICK_UP_MS), (SPREAD, SPREAD_MS), (SAME, SAME_SECOND_MS))
+        for figure, bound in bounds.items()
+    ),
+    is_long=True,
+)
 
 
 if __name__ == "__main__":
-    main()
+    main(QUESTION)

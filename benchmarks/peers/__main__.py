@@ -6,18 +6,16 @@ import argparse
 import dataclasses
 import signal
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
 
 from benchmarks.peers.install import HOME
 from benchmarks.peers.plots import write_plots
-from benchmarks.peers.questions import FULL, QUESTIONS, SHORT
-from benchmarks.peers.run import Report, measure, read
+from benchmarks.peers.questions import QUESTIONS
+from benchmarks.peers.run import measure
 from benchmarks.peers.systems import SYSTEMS
 from benchmarks.peers.table import markdown
-
-T = TypeVar("T")
+from benchmarks.report import chosen, read
+from benchmarks.scale import FULL, SHORT
 
 
 def main() -> None:
@@ -44,8 +42,8 @@ def main() -> None:
         scale = SHORT if options.short else FULL
         changes = {name: value for name, value in (("most_jobs", options.jobs), ("lead", options.lead)) if value is not None}
         report = measure(
-            _chosen(options.questions, QUESTIONS),
-            _chosen(options.only, by_name),
+            chosen(options.questions, QUESTIONS),
+            chosen(options.only, by_name),
             repeats=options.repeat or (1 if options.short else 3),
             scale=dataclasses.replace(scale, **changes),
             home=options.home.absolute(),
@@ -56,20 +54,7 @@ def main() -> None:
     (options.out / "results.md").write_text(text)
     plots = write_plots(report, options.out)
     print(f"\n{text}\n{results}, results.md, {', '.join(plots)}")
-    sys.exit(_status(report))
-
-
-def _chosen(names: str | None, offered: Mapping[str, T]) -> list[T]:
-    """Those of these names, or all."""
-    wanted = list(offered) if names is None else [name.strip() for name in names.split(",")]
-    if unknown := [name for name in wanted if name not in offered]:
-        sys.exit(f"there is no {unknown[0]!r}; there are {', '.join(offered)}")
-    return [offered[name] for name in wanted]
-
-
-def _status(report: Report) -> int:
-    """1 when something could not be measured that should have been."""
-    return int(any(not missing.cannot for missing in report.not_measured))
+    sys.exit(report.status)
 
 
 if __name__ == "__main__":

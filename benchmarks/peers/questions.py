@@ -16,43 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from benchmarks.peers.figures import busy_rate, delays, rate
-from benchmarks.peers.running import Failed, Running
-from benchmarks.peers.servers import DATABASE
-
-Figures = dict[str, float | None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scale:
-    """How long everything takes: in earnest, or just to see that it works."""
-
-    drain_seconds: float = 5.0
-    most_jobs: int = 200_000
-    least_jobs: int = 20
-    limit: float = 60.0
-    enqueue_seconds: float = 4.0
-    pick_up_seconds: float = 15.0
-    spread_jobs: int = 1_000
-    spread_seconds: float = 20.0
-    same_second_jobs: int = 200
-    lead: float = 5.0
-    """How long before the first due time jobs are enqueued."""
-
-    @property
-    def is_short(self) -> bool:
-        """Whether it only shows that everything works."""
-        return self.drain_seconds < Scale.drain_seconds or self.most_jobs < Scale.most_jobs
-
-    def jobs(self, about: int) -> int:
-        """How many fill the time that a drain is to take."""
-        return max(self.least_jobs, min(self.most_jobs, round(about * self.drain_seconds)))
-
-
-FULL = Scale()
-SHORT = Scale(
-    drain_seconds=1.0, most_jobs=20_000, least_jobs=10, enqueue_seconds=1.0, pick_up_seconds=4.0, spread_jobs=250, spread_seconds=5.0
-)
+from benchmarks.figures import busy_rate, delays, rate
+from benchmarks.peers.running import Running
+from benchmarks.postgres import DATABASE, old_snapshot
+from benchmarks.report import Failed, Figures
+from benchmarks.scale import Scale
 
 PICK_UP_RATE = 50
 LEAST_STARTS = 100
@@ -93,7 +61,7 @@ def drain(running: Running, scale: Scale, *, pinned: bool = False, attempts: flo
     if running.system.store == "postgres":
         # What autovacuum would have done for a table that is in use.
         servers.postgres.execute("VACUUM ANALYZE", DATABASE)
-    with servers.old_snapshot() if pinned else contextlib.nullcontext(), running.workers():
+    with old_snapshot(servers.postgres, running.place.dsn) if pinned else contextlib.nullcontext(), running.workers():
         # What starting up costs is not part of it.
         if not running.wait(1, scale.limit):
             raise Failed(f"nothing of {jobs} jobs ran: {running.last_words()}")

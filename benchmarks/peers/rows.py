@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from benchmarks.peers.figures import Spread, ratios
+from benchmarks.figures import Spread, ratios
 from benchmarks.peers.questions import Question
-from benchmarks.peers.run import Report, Result
 from benchmarks.peers.systems import SYSTEMS
+from benchmarks.report import Report, Result
 
 TITLES = {system.name: system.title for system in SYSTEMS}
 STORES = {system.name: system.store for system in SYSTEMS}

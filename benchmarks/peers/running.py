@@ -14,20 +14,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.peers.cost import processor_seconds
-from benchmarks.peers.marks import Marks
+from benchmarks.marks import Marks
 from benchmarks.peers.servers import Servers
 from benchmarks.peers.system import ROOT, Place, Setting, System
+from benchmarks.report import Failed
+from benchmarks.usage import processor_seconds
 
 # How long a process may take to get ready, and how long nothing may happen before it counts as stuck.
 START = 60.0
 STALL = 30.0
 STOP = 10.0
 ASK = 600.0
-
-
-class Failed(Exception):
-    """A system did not do what it was asked for; the text has its last words."""
 
 
 class Used(NamedTuple):

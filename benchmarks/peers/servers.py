@@ -7,14 +7,11 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.harness import ripe_postgres
-from duly.verify.postgres import free_port
+from benchmarks.postgres import fresh_database, ripe_postgres
+from duly.services.service import free_port
 from tests.services.postgres import Postgres
-
-DATABASE = "bench"
 
 REDIS_SETTINGS = {"appendonly": "yes", "appendfsync": "everysec", "save": ""}
 """What an answer of Redis promises: the last second may be lost."""
@@ -106,35 +103,10 @@ class Servers:
         return [self.redis.pid] if store == "redis" else []
 
     def fresh_postgres(self) -> str:
-        """An empty database, and what the one before has left to write is written."""
-        self.postgres.drop_database(DATABASE)
-        self.postgres.execute("CHECKPOINT")
-        return self.postgres.create_database(DATABASE)
+        """An empty database."""
+        return fresh_database(self.postgres)
 
     def fresh_redis(self) -> str:
         """An empty Redis."""
         self.redis.ask("FLUSHALL")
         return self.redis.url
-
-    @contextlib.contextmanager
-    def old_snapshot(self) -> Iterator[None]:
-        """A transaction elsewhere that still sees what there is now, so that nothing of it can be cleaned up."""
-        command = [
-            str(self.postgres.binaries / "psql"),
-            "--no-psqlrc",
-            "--quiet",
-            "--no-align",
-            "--tuples-only",
-            self.postgres.dsn(DATABASE),
-        ]
-        session = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-        assert session.stdin is not None
-        assert session.stdout is not None
-        try:
-            session.stdin.write("BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT 'held' FROM pg_class LIMIT 1;\n")
-            if session.stdout.readline().strip() != "held":
-                raise RuntimeError("no snapshot could be held open")
-            yield
-        finally:
-            session.kill()
-            session.communicate()

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from benchmarks.peers.marks import PLACE
-from benchmarks.peers.servers import DATABASE, Servers
+from benchmarks.marks import PLACE
+from benchmarks.peers.servers import Servers
 from benchmarks.peers.work import KIND
+from benchmarks.postgres import DATABASE
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"

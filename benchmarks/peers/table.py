@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.peers.figures import Spread
 from benchmarks.peers.questions import QUESTIONS, Question
 from benchmarks.peers.rows import TITLES, Row, rows_of
-from benchmarks.peers.run import Report
 from benchmarks.peers.targets import other_work, targets
+from benchmarks.report import Report
+from benchmarks.table import ratio_text, spread_text, target_lines, where_lines, yes
 
 HEADS = {
     "per_second": "a second",
@@ -28,11 +28,7 @@ def markdown(report: Report) -> str:
 def _lines(report: Report) -> Iterator[str]:
     yield "# Duly and its peers, in one run"
     yield ""
-    machine = report.machine
-    where = (machine["cpu"], machine["memory"], machine["system"], f"Python {machine['python']}", machine["postgres"], machine["redis"])
-    yield f"{report.began}: {'; '.join(where)}."
-    settings = [f"{name} {value!r}" for found in report.servers.values() for name, value in found.items()]
-    yield f"Servers: {', '.join(settings)}; fsync and synchronous_commit on, the rest as it comes."
+    yield from where_lines(report)
     yield f"Versions: {', '.join(f'{TITLES.get(name, name)} {version}' for name, version in report.versions.items() if version)}."
     if report.scale.is_short:
         yield "**A short run: it shows that everything works; its figures are rough.**"
@@ -43,7 +39,7 @@ def _lines(report: Report) -> Iterator[str]:
         if rows := rows_of(report, question):
             yield from _question(question, rows)
     yield from _other_work(report)
-    yield from _targets(report)
+    yield from target_lines(targets(report))
     yield from _not_measured(report)
 
 
@@ -58,8 +54,8 @@ def _question(question: Question, rows: list[Row]) -> Iterator[str]:
     yield f"|---|---|{'---:|' * len(heads)}---:|---|"
     for row in rows:
         name = f"**{row.title}**" if row.is_ours else row.title
-        cells = [_spread(row.figures.get(figure)) for figure in question.figures]
-        yield f"| {name} | {row.setting} | {' | '.join(cells)} | {_ratio(row.ratio)} | {'; '.join(row.notes)} |"
+        cells = [spread_text(row.figures.get(figure)) for figure in question.figures]
+        yield f"| {name} | {row.setting} | {' | '.join(cells)} | {ratio_text(row.ratio)} | {'; '.join(row.notes)} |"
 
 
 def _other_work(report: Report) -> Iterator[str]:
@@ -74,20 +70,7 @@ def _other_work(report: Report) -> Iterator[str]:
     yield "| work | Duly ÷ Graphile Worker | of the no-op ratio | holds |"
     yield "|---|---:|---:|---|"
     for row in found:
-        yield f"| {row.title} | {_ratio(row.ratio)} | {row.share:.0%} | {'yes' if row.holds else '**no**'} |"
-
-
-def _targets(report: Report) -> Iterator[str]:
-    found = targets(report)
-    if not found:
-        return
-    yield ""
-    yield "## Targets"
-    yield ""
-    yield "| what | target | found | holds |"
-    yield "|---|---|---|---|"
-    for target in found:
-        yield f"| {target.what} | {target.wanted} | {target.found} | {'yes' if target.holds else '**no**'} |"
+        yield f"| {row.title} | {ratio_text(row.ratio)} | {row.share:.0%} | {yes(row.holds)} |"
 
 
 def _not_measured(report: Report) -> Iterator[str]:
@@ -101,24 +84,3 @@ def _not_measured(report: Report) -> Iterator[str]:
         why = missing.why.splitlines()[0] if missing.cannot else " / ".join(line.strip() for line in missing.why.splitlines())
         words = f"{title}{setting}, {missing.question}: {why}"
         yield f"* {words}" if missing.cannot else f"* **not measured: {words}**"
-
-
-def _spread(spread: Spread | None) -> str:
-    if spread is None:
-        return "–"
-    if spread.runs == 1:
-        return number(spread.median)
-    return f"{number(spread.median)} ({number(spread.least)}–{number(spread.most)})"
-
-
-def _ratio(spread: Spread | None) -> str:
-    if spread is None:
-        return "–"
-    return f"{number(spread.median)}×" + ("" if spread.runs == 1 else f" ({number(spread.least)}–{number(spread.most)})")
-
-
-def number(value: float) -> str:
-    """As exact as a measurement is: three digits, no decimals above a hundred."""
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.peers.figures import Spread
+from benchmarks.figures import Spread
 from benchmarks.peers.questions import QUESTIONS
 from benchmarks.peers.rows import Row, rows_of
-from benchmarks.peers.run import Report
+from benchmarks.report import Report
+from benchmarks.targets import BULK_ENQUEUE, PICK_UP_MS, SAME_SECOND_MS, SPREAD_MS, SQLITE_DRAIN, Target, judged
 
 HALF = 0.5
 OTHER_WORK = ("mixed", "tenants", "tenants-queues", "failures", "large")
@@ -22,25 +23,13 @@ RATIOS = (
 """The question, the peer in its best setting, and how many times faster Duly is to be."""
 
 FIGURES = (
-    ("pickup", "duly", "p50", 2.0),
-    ("pickup", "duly", "p99", 4.0),
-    ("spread", "duly", "p50", 1.5),
-    ("spread", "duly", "p99", 3.0),
-    ("same-second", "duly", "p99", 6.0),
-    ("enqueue-bulk", "duly", "per_second", 90_000.0),
-    ("drain", "duly-sqlite", "per_second", 50_000.0),
+    *(("pickup", "duly", figure, bound) for figure, bound in PICK_UP_MS.items()),
+    *(("spread", "duly", figure, bound) for figure, bound in SPREAD_MS.items()),
+    *(("same-second", "duly", figure, bound) for figure, bound in SAME_SECOND_MS.items()),
+    ("enqueue-bulk", "duly", "per_second", BULK_ENQUEUE),
+    ("drain", "duly-sqlite", "per_second", SQLITE_DRAIN),
 )
 """The question, the store, and what Duly is to reach there: at most so many milliseconds, at least so many a second."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Target:
-    """One promise."""
-
-    what: str
-    wanted: str
-    found: str
-    holds: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,12 +57,9 @@ def targets(report: Report) -> list[Target]:
     for name, system, figure, bound in FIGURES:
         row, question = _best(report, name, system), QUESTIONS[name]
         if row is not None and figure in row.figures:
-            value = row.figures[figure].median
-            sign, unit = ("≥", "/s") if question.more_is_better else ("≤", f" ms {figure}")
-            holds = value >= bound if question.more_is_better else value <= bound
-            found.append(
-                Target(what=f"{question.title}, {row.title}", wanted=f"{sign} {bound:,g}{unit}", found=f"{value:,.4g}{unit}", holds=holds)
-            )
+            unit = "/s" if question.more_is_better else f" ms {figure}"
+            what = f"{question.title}, {row.title}"
+            found.append(judged(what, row.figures[figure].median, bound, unit, more_is_better=question.more_is_better))
     return found
 
 

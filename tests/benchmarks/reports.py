@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.peers.questions import SHORT, Figures
-from benchmarks.peers.run import NotMeasured, Report, Result
+from benchmarks.report import Figures, NotMeasured, Report, Result
+from benchmarks.scale import SHORT
 
 
 def result(question: str, system: str, figures: Figures, *, repeat: int = 0, setting: str = "best", is_default: bool = False) -> Result:

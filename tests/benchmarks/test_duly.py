@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.peers.questions import SHORT, drain
+from benchmarks.peers.questions import drain
 from benchmarks.peers.running import on_fresh_store
 from benchmarks.peers.servers import Servers
 from benchmarks.peers.systems.duly import DulySqlite
+from benchmarks.scale import SHORT
 
 
 @pytest.mark.slow

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.peers.cost import processor_seconds
-from benchmarks.peers.figures import Spread, busy_rate, delays, percentile, rate, ratios
-from benchmarks.peers.marks import PLACE, Mark, Marks
+from benchmarks.figures import Spread, busy_rate, delays, median_interval, percentile, rate, ratios
+from benchmarks.marks import PLACE, Mark, Marks
+from benchmarks.usage import processor_seconds
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,7 +63,7 @@ def test_what_started_early_has_no_ratio() -> None:
 
 def test_marks_of_several_processes_and_threads_are_read_in_the_order_of_time() -> None:
     program = (
-        "import threading; from benchmarks.peers.marks import hit\n"
+        "import threading; from benchmarks.marks import hit\n"
         "threads = [threading.Thread(target=lambda: [hit(float(n)) for n in range(100)]) for _ in range(3)]\n"
         "[thread.start() for thread in threads]; [thread.join() for thread in threads]"
     )
@@ -105,3 +105,10 @@ def test_processor_time_is_that_of_a_process_and_its_children() -> None:
     if used is not None:
         assert used > 0.1
     assert processor_seconds([]) in (0.0, None)
+
+
+def test_the_interval_of_a_median_leaves_one_in_forty_outside_on_each_side() -> None:
+    # Of twenty, the sixth and the fifteenth, as the tables of the sign test have it; of five no two are sure enough, so it is all of them.
+    assert median_interval([float(n) for n in range(20)]) == (5.0, 14.0)
+    assert median_interval([3.0, 1.0, 5.0, 2.0, 4.0]) == (1.0, 5.0)
+    assert median_interval([7.0]) == (7.0, 7.0)

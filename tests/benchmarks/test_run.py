@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from benchmarks.peers.questions import QUESTIONS, SHORT
-from benchmarks.peers.run import measure, read
+from benchmarks.peers.questions import QUESTIONS
+from benchmarks.peers.run import measure
 from benchmarks.peers.system import Place, Setting, System
+from benchmarks.report import read
+from benchmarks.scale import SHORT
 
 
 class Healthy(System):

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.peers import work
-from benchmarks.peers.questions import FULL, QUESTIONS, SHORT
+from benchmarks.peers.questions import QUESTIONS
 from benchmarks.peers.run import asks, plan, settings_for
 from benchmarks.peers.servers import Servers
 from benchmarks.peers.system import OnNode, OnPostgres, OnRedis, OnSqlite, Place, Setting, System
 from benchmarks.peers.systems import SYSTEMS
+from benchmarks.scale import FULL, SHORT
 
 PEERS = Path(work.__file__).parent
 NAMED = ("graphile", "pgqueuer", "procrastinate", "celery", "celery-beat", "apscheduler", "pgboss", "bullmq", "dramatiq", "huey", "dbos")

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.figures import number
 from benchmarks.peers.plots import plot, write_plots
 from benchmarks.peers.questions import QUESTIONS
 from benchmarks.peers.rows import rows_of
-from benchmarks.peers.run import NotMeasured, read
-from benchmarks.peers.table import markdown, number
+from benchmarks.peers.table import markdown
 from benchmarks.peers.targets import other_work, targets
+from benchmarks.report import NotMeasured, read
 from tests.benchmarks.reports import drains, report, result
 
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from celery import Celery
 from celery.schedules import crontab
 
-from benchmarks.peers.marks import hit
+from benchmarks.marks import hit
 from benchmarks.peers.programs.frame import Payload, Producer, Program, obey_lines, redis_url, setting
 
 app = Celery("bench", broker=redis_url())

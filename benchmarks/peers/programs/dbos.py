@@ -13,7 +13,7 @@ from typing import Any
 
 from dbos import DBOS, DBOSClient
 
-from benchmarks.peers.marks import hit
+from benchmarks.marks import hit
 from benchmarks.peers.programs.frame import Payload, Producer, Program, dsn, setting
 from benchmarks.peers.work import payload
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import dramatiq
 from dramatiq.brokers.redis import RedisBroker
 
-from benchmarks.peers.marks import hit
+from benchmarks.marks import hit
 from benchmarks.peers.programs.frame import Payload, Producer, Program, redis_url
 
 broker = RedisBroker(url=redis_url())

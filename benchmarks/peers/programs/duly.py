@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from benchmarks.peers.marks import hit
+from benchmarks.marks import hit
 from benchmarks.peers.programs.frame import Payload, Producer, Program
 from benchmarks.peers.work import TENANTS, kind, payload, tenant
 from duly import App, Client, Context, Retry, Task

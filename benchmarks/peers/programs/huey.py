@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from huey import RedisHuey, SqliteHuey
 
-from benchmarks.peers.marks import hit
+from benchmarks.marks import hit
 from benchmarks.peers.programs.frame import Payload, Producer, Program, redis_url, setting
 
 if file := setting("FILE", ""):

@@ -17,7 +17,7 @@ import uvloop
 from pgqueuer import PgQueuer, Queries
 from pgqueuer.db import AsyncpgDriver
 
-from benchmarks.peers.marks import hit
+from benchmarks.marks import hit
 from benchmarks.peers.programs.frame import Payload, Producer, Program, dsn, setting
 
 

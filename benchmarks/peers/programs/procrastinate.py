@@ -13,7 +13,7 @@ from typing import Any
 import uvloop
 from procrastinate import App, PsycopgConnector
 
-from benchmarks.peers.marks import hit
+from benchmarks.marks import hit
 from benchmarks.peers.programs.frame import Payload, Producer, Program, dsn, setting
 
 app = App(connector=PsycopgConnector(conninfo=dsn(), min_size=1, max_size=int(setting("POOL", "4"))))

@@ -1,7 +1,8 @@
 """Where a handler says that it has started: one mark in shared memory, two numbers and no system call.
 
 Every process writes a file of its own: how many marks, then for each the time of the handler's first line and the time that the job
-carries (when it was enqueued, or when it was due). `programs/marks.js` writes the same. Only the standard library: peers import it too.
+carries (when it was enqueued, or when it was due). `peers/programs/marks.js` writes the same. Only the standard library: peers import
+it too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PLACE = "BENCH_MARKS"
-MOST = 1_000_000
+MOST = 4_000_000
 """Marks of one process; the file has holes until they are made."""
 
 _WORD = 8

@@ -1,0 +1,10 @@
+"""All questions, in the order in which they are asked."""
+
+from __future__ import annotations
+
+from benchmarks import audit, cost, drain, failover, fairness, fires, flow, herd, latency, pinned, submit, telemetry, workflows
+
+QUESTIONS = {
+    module.QUESTION.name: module.QUESTION
+    for module in (drain, flow, pinned, latency, herd, fires, submit, failover, cost, fairness, audit, telemetry, workflows)
+}
