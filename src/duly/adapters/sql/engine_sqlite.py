@@ -177,6 +177,9 @@ class SqliteEngine:
                 _answer(group)
                 if ends:
                     break
+            # Last of all: only the last connection to close brings the log home, and of two at once neither is.
+            for reader in self._threads[1:]:
+                reader.join()
 
     def _gather(self, first: _Job) -> tuple[list[_Job], bool]:
         group = [first]
