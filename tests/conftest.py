@@ -52,6 +52,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ and sys.platform == "linux":
         # A killed run must not leave workers, their servers and their children behind.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell's background starts us deaf to Ctrl-C, and so would be every command that the tests start and interrupt.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.load_profile("long" if config.getoption("--long") else "ci" if IN_CI else "dev")
 
 
