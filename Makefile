@@ -8,9 +8,11 @@ CHECKED := $(wildcard src tests benchmarks examples scripts)
 ARGS ?=
 # Hundreds of short processes: what is compiled once is kept, whatever the machine is set to.
 unexport PYTHONDONTWRITEBYTECODE
+# Hundreds of databases that are thrown away: in memory where there is room, so that no test waits for the disk. What is killed are processes, never the machine.
+IN_MEMORY := $(shell [ -w /dev/shm ] && [ "$$(df -Pk /dev/shm | awk 'NR == 2 { print $$4 }')" -gt 8000000 ] && echo TMPDIR=/dev/shm)
 
 .DEFAULT_GOAL := help
-.PHONY: help up dev services fleet test quick lint format chaos verify simulate soak fuzz mutants bench bench-peers docs constraints clean
+.PHONY: help up dev services fleet test collected quick lint format chaos verify simulate soak fuzz mutants bench bench-peers docs constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,12 +36,17 @@ fleet: $(VENV)/.installed-dev ## Run a whole fleet on loopback: what it stands o
 	@scripts/install-test-services
 	@exec $(BIN)/duly dev --fleet $(ARGS)
 
-test: $(VENV)/.installed-dev lint ## Install what the tests need, check, and run all tests
+test: $(VENV)/.installed-dev ## Install what the tests need, check, and run all tests
 	@scripts/install-test-services
-	@$(PYTEST) -n 4 --dist worksteal --durations 25 $(ARGS)
+	@$(MAKE) --no-print-directory -j 2 lint collected
+	@$(IN_MEMORY) $(PYTEST) -n 4 --dist worksteal --durations 25 $(ARGS)
+
+# All tests are compiled once here, beside the linters, and not by each of four processes at the same time.
+collected: $(VENV)/.installed-dev
+	@$(PYTEST) --collect-only -qq >$(VENV)/collected.log 2>&1 || { cat $(VENV)/collected.log; exit 1; }
 
 quick: $(VENV)/.installed-dev ## The tests that take seconds
-	@$(PYTEST) -n 2 -m "not (slow or chaos)" $(ARGS)
+	@$(IN_MEMORY) $(PYTEST) -n 2 -m "not (slow or chaos)" $(ARGS)
 
 lint: $(VENV)/.installed-dev ## ruff, mypy and the import contracts
 	@$(BIN)/ruff check --quiet $(CHECKED)
@@ -111,5 +118,5 @@ $(VENV)/.installed-docs: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing Duly, PostgreSQL support and the development tools"
-	@$(PIP) --editable '.[postgres,dev]'
+	@$(PIP) --no-compile --editable '.[postgres,dev]'
 	@touch $@ $(VENV)/.installed

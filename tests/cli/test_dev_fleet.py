@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,7 +74,7 @@ def test_a_fleet_runs_a_job_and_leaves_nothing_behind(postgres_server: Postgres)
             deadline = time.monotonic() + 60
             while len(workers := client.send(calls.list_workers()).items) < 2 and time.monotonic() < deadline:
                 time.sleep(0.05)
-        directory = re.search(r"/tmp/\S*duly-postgresql-\w+", "\n".join(_command(pid) for pid in started))
+        directory = re.search(re.escape(tempfile.gettempdir()) + r"/\S*duly-postgresql-\w+", "\n".join(_command(pid) for pid in started))
 
         process.send_signal(signal.SIGINT)
         ended = process.wait(60)

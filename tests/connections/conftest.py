@@ -11,7 +11,7 @@ from duly.services import ServiceMissing
 from duly.services.pgbouncer import PgBouncer
 from duly.verify.proxy import Link
 from tests.conftest import service_missing
-from tests.services.databases import empty, run_aside
+from tests.services.databases import empty
 from tests.services.postgres import Postgres
 
 
@@ -33,7 +33,7 @@ def pgbouncer(postgres_server: Postgres) -> Iterator[PgBouncer]:
 @pytest.fixture
 def pooled_dsn(pgbouncer: PgBouncer, shared_dsn: str) -> str:
     """An emptied database, through the pooler. Nothing in the URL says so."""
-    run_aside(lambda: empty(shared_dsn))
+    empty(shared_dsn)
     return pgbouncer.dsn(shared_dsn.rpartition("/")[2])
 
 
@@ -49,7 +49,7 @@ async def link(postgres_server: Postgres) -> AsyncIterator[Link]:
 @pytest.fixture
 async def linked(link: Link, postgres_server: Postgres, shared_dsn: str) -> AsyncIterator[PostgresEngine]:
     """An engine over the link."""
-    run_aside(lambda: empty(shared_dsn))
+    empty(shared_dsn)
     engine = PostgresEngine(through(link, shared_dsn, postgres_server))
     yield engine
     await engine.close()

@@ -12,7 +12,7 @@ from duly.ports.store import ExecutionFilter
 from duly.verify.proxy import Link
 from tests.connections.conftest import through
 from tests.connections.fleet import echo_job, ended
-from tests.services.databases import empty, run_aside
+from tests.services.databases import empty
 from tests.services.postgres import Postgres
 
 # How soon a silent line is noticed is asked in test_dead_lines.py; here, that everybody goes on, and before the worker is given up.
@@ -22,7 +22,7 @@ LONG_ENOUGH = 60.0
 async def test_schedules_fire_and_runs_end_again_by_the_same_worker(
     link: Link, shared_dsn: str, postgres_server: Postgres, tmp_path: Path
 ) -> None:
-    run_aside(lambda: empty(shared_dsn))
+    empty(shared_dsn)
     node = await open_node(config.load({}, home=tmp_path, store=through(link, shared_dsn, postgres_server), port=0))
     looking = await open_node(config.load({}, home=tmp_path, store=shared_dsn))
     stop = asyncio.Event()

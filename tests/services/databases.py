@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import itertools
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
-import asyncpg
+import psycopg
 import pytest
 
 from duly.adapters.sql.engine import Engine
@@ -59,18 +60,43 @@ async def in_memory(engine: InlineSqliteEngine) -> InlineSqliteEngine:
     return engine
 
 
-async def empty(dsn: str) -> None:
+_brooms: dict[str, psycopg.Connection[Any]] = {}
+
+
+def empty(dsn: str) -> None:
     """Rows go, numbers go on: a fence or an epoch of an earlier test is never given again."""
-    connection = await asyncpg.connect(dsn, server_settings={"search_path": SCHEMA})
-    found = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1 AND tablename <> ALL ($2)", SCHEMA, KEPT)
-    deletes = [f"DELETE FROM {row['tablename']};" for row in found]
-    # The first tenant as the migrations make it: a test may have changed its quotas.
-    first = "INSERT INTO tenants (tenant, name) VALUES (1, 'default');"
-    await connection.execute("SET session_replication_role = replica;" + "".join(deletes) + first)
-    # Nobody publishes what this one will do.
-    await connection.execute("SELECT duly_note_events(false), duly_note_records(false)")
-    await connection.execute("UPDATE shards SET owner = NULL, lease_until = 0, progress_at = 0")
-    await connection.close()
+    try:
+        _sweep(_broom(dsn))
+    except psycopg.OperationalError:
+        # A test has ended every session of the server.
+        _brooms.pop(dsn).close()
+        _sweep(_broom(dsn))
+
+
+def _broom(dsn: str) -> psycopg.Connection[Any]:
+    """One line is kept for all tests: a new one reads the catalogue anew, thirty times as long as the sweeping takes."""
+    if dsn not in _brooms:
+        _brooms[dsn] = psycopg.connect(dsn, autocommit=True, options=f"-c search_path={SCHEMA} -c session_replication_role=replica")
+    return _brooms[dsn]
+
+
+def _sweep(connection: psycopg.Connection[Any]) -> None:
+    found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename <> ALL (%s)", [SCHEMA, KEPT]).fetchall()
+    statements = [
+        *(f"DELETE FROM {table}" for (table,) in found),
+        # The first tenant as the migrations make it: a test may have changed its quotas.
+        "INSERT INTO tenants (tenant, name) VALUES (1, 'default')",
+        # Nobody publishes what this one will do.
+        "SELECT duly_note_events(false), duly_note_records(false)",
+        "UPDATE shards SET owner = NULL, lease_until = 0, progress_at = 0",
+    ]
+    connection.execute(";".join(statements).encode())
+
+
+@atexit.register
+def _put_the_brooms_away() -> None:
+    for connection in _brooms.values():
+        connection.close()
 
 
 @pytest.fixture(scope="session")
@@ -98,5 +124,5 @@ def shared_dsn(postgres_server: Postgres, migrated_template: str) -> str:
 @pytest.fixture
 def postgres_store(shared_dsn: str) -> str:
     """The database behind `engine`. A module whose tests change the schema overrides it with `migrated_dsn`."""
-    run_aside(lambda: empty(shared_dsn))
+    empty(shared_dsn)
     return shared_dsn

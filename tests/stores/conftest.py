@@ -8,7 +8,7 @@ import pytest
 
 from duly.adapters.sql.engine_postgres import PostgresEngine
 from tests.conformance.conftest import inline_engine, opened
-from tests.services.databases import empty, run_aside
+from tests.services.databases import empty
 from tests.services.postgres import Postgres
 from tests.stores.moving import Two
 
@@ -26,7 +26,7 @@ async def two(request: pytest.FixtureRequest) -> AsyncIterator[Two]:
     if request.param == "postgres":
         dsns: tuple[str, str] = request.getfixturevalue("two_databases")
         for dsn in dsns:
-            run_aside(lambda dsn=dsn: empty(dsn))  # type: ignore[misc]
+            empty(dsn)
         first, second = (PostgresEngine(dsn) for dsn in dsns)
         async with opened(first), opened(second):
             yield Two(first, second)
