@@ -330,7 +330,7 @@ async def test_two_who_judge_at_once_open_one_incident_and_two_who_send_tell_onc
     await one.step(town.clock.now())
     await other.step(town.clock.now())
     first, second = town.messenger("m1"), town.messenger("m2")
-    claimed = await town.store.alerts.claim("m1", town.clock.now(), MINUTE, 10)
+    claimed = await town.store.alerts.claim("m1", town.clock.now(), MINUTE, 10, 10)
     assert (await second.step(town.clock.now())).did == {"sent": 0, "not_sent": 0}
     assert len(claimed) == 1
 

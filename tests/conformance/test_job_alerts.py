@@ -119,6 +119,39 @@ async def test_an_alert_that_cannot_be_is_refused_and_nothing_is_made(
     assert (await admin.get(f"/v1/jobs/{made['jobId']}")).json()["version"] == 1
 
 
+async def test_a_rule_that_somebody_made_is_not_taken_over_by_a_job(admin: httpx.AsyncClient) -> None:
+    mine = {"kind": "missed", "jobs": ["nightly", "weekly"], "afterSec": 60, "note": "mine"}
+    await admin.put("/v1/alert-rules/nightly.missed", json=mine)
+
+    refused = await admin.post("/v1/jobs", json=body(alert=WATCHED))
+
+    assert (refused.status_code, refused.json()["code"], refused.json()["field"]) == (409, "DULY-E260", "alert")
+    assert "nightly.missed" in refused.json()["detail"]
+    assert "duly alert delete-rule nightly.missed" in refused.json()["hint"]
+    assert (await admin.get("/v1/jobs")).json()["items"] == []
+    # Neither by a change, nor is it gone with one.
+    made = await create(admin)
+    changed = await admin.put(f"/v1/jobs/{made['jobId']}", json=body(alert=WATCHED))
+    assert (changed.status_code, changed.json()["code"]) == (409, "DULY-E260")
+    await admin.delete(f"/v1/jobs/{made['jobId']}")
+    found = await rules(admin)
+    assert found.keys() == {"nightly.missed"}
+    assert (found["nightly.missed"]["note"], found["nightly.missed"]["version"]) == ("mine", 1)
+
+
+async def test_a_rule_of_a_job_that_is_changed_by_hand_stays_the_job_s(admin: httpx.AsyncClient) -> None:
+    made = await create(admin, alert={"missedAfterSec": 60})
+    answer = await admin.put("/v1/alert-rules/nightly.missed", json={"kind": "missed", "jobs": ["nightly"], "afterSec": 600})
+    assert answer.status_code == 200, answer.text
+    assert ((await rules(admin))["nightly.missed"]["afterSec"], answer.json()["source"]) == (600, BY_DEFINITION)
+
+    changed = await admin.put(f"/v1/jobs/{made['jobId']}", json=body(alert={"missedAfterSec": 120}))
+    assert changed.status_code == 200, changed.text
+    assert (await rules(admin))["nightly.missed"]["afterSec"] == 120
+    await admin.delete(f"/v1/jobs/{made['jobId']}")
+    assert await rules(admin) == {}
+
+
 async def test_an_alert_is_in_the_record_of_the_change(admin: httpx.AsyncClient) -> None:
     made = await create(admin)
     await admin.put(f"/v1/jobs/{made['jobId']}", json=body(alert=WATCHED))

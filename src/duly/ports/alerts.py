@@ -97,8 +97,9 @@ class Incidents(Protocol):
     async def snooze(self, tenant: int, id: UUID, until: Instant | None, *, deed: Deed | None = None) -> bool:
         """Tell nobody of it before then. False when there is none, or it is over."""
 
-    async def claim(self, sender: str, now: Instant, ttl: Micros, limit: int) -> list[Delivery]:
-        """What is due to be sent and nobody is sending. Claimed until now + ttl: until then nobody else sends it."""
+    async def claim(self, sender: str, now: Instant, ttl: Micros, limit: int, each: int) -> list[Delivery]:
+        """What is due to be sent and nobody is sending, of one channel at most `each`. Claimed until now + ttl: until then nobody else
+        sends it."""
 
     async def sent(self, delivery: Delivery, sender: str, now: Instant) -> None:
         """It has arrived."""
@@ -131,7 +132,16 @@ class AlertFacts(Protocol):
         """These jobs, of those that are not cancelled."""
 
     async def runs(self, tenant: int, jobs: Sequence[JobId], since: ExecutionId, per_job: int) -> dict[JobId, list[Run]]:
-        """The newest runs of these jobs, and what has died of them lately, whatever it is called."""
+        """The newest runs of these jobs by when they were due, newest first."""
+
+    async def runs_around(self, tenant: int, job: JobId, run: ExecutionId, since: ExecutionId, per_side: int) -> list[Run]:
+        """A run of the job with its neighbours by when they were due, on both sides."""
+
+    async def successes(self, tenant: int, jobs: Sequence[JobId], since: ExecutionId) -> dict[JobId, Instant | None]:
+        """When each of these jobs succeeded last; None: not since then."""
+
+    async def deaths(self, tenant: int, since: Instant) -> dict[JobId, list[Run]]:
+        """What has died since, by job, whenever it was due: the latest two thousand."""
 
     async def missed(self, tenant: int, limit: int) -> list[Missed]:
         """Fires that the auditor misses."""

@@ -1,4 +1,8 @@
-"""The alerter: judges every rule, and moves incidents on. What is to be sent is written with the move; the messenger sends it.
+"""The alerter: judges rules, and moves incidents on. What is to be sent is written with the move; the messenger sends it.
+
+A round comes every few seconds, and judges every rule; but of very many those alone whose jobs stir (something died, waits, runs for long,
+is missing) or of which something is open, and of the others some, in turns: nobody is passed over for longer than a minute or so, and
+what is well costs nearly nothing. A long round goes on over several steps, and the lease is renewed by each.
 
 One at a time judges, by a lease in the store; a move is taken only where the incident still is what was read, so even two who believe
 to be the one open an incident once. While the store itself is away nobody can be asked: the one who held the lease last tells of it, from
@@ -29,6 +33,8 @@ from duly.ports.endings import Failure
 from duly.ports.figures import Figures
 from duly.roles.loop import Step
 from duly.usecases.alerting.gather import gather
+from duly.usecases.alerting.looks import Looks
+from duly.usecases.alerting.stirring import Stirring
 
 log = logging.getLogger("duly.alerts")
 
@@ -42,6 +48,9 @@ class AlerterSettings:
 
     every: float = 5.0
     ttl: Micros = 20 * SECOND
+    # Up to so many rules are all judged in every round; of more, so many without a cause. And so many in one step.
+    at_ease: int = 200
+    batch: int = 200
     patience: float = 5.0
     deadman: str | None = None
     ping_every: Micros = MINUTE
@@ -59,6 +68,14 @@ class _Outage:
     incident: Incident
     tenant_name: str
     left: list[str]
+
+
+@dataclass(slots=True)
+class _Round:
+    """What is left of a round, and which rules come first in the next one of those that nothing speaks for."""
+
+    left: list[RuleRow] = field(default_factory=list)
+    at_ease_from: tuple[int, str] = (0, "")
 
 
 @dataclass(slots=True)
@@ -96,15 +113,18 @@ class Alerter:
         self._entropy = entropy
         self._settings = settings
         self._memory = _Memory()
+        self._round = _Round()
+        self._stirring = Stirring(store)
         self._ping_at: Instant = 0
         self._forget_at: Instant = 0
 
     async def step(self, now: Instant) -> Step:
-        """Judge every rule once, if it is ours to do."""
+        """Judge the rules of the round, or the next ones of them, if it is ours to do."""
+        is_begun = bool(self._round.left)
         try:
             async with asyncio.timeout(self._settings.patience):
                 is_mine = await self._store.take(self._alerter, now, self._settings.ttl)
-                if is_mine:
+                if is_mine and not is_begun:
                     await self._remember()
         except (Unavailable, TimeoutError):
             told = await self._store_is_away(now)
@@ -112,13 +132,24 @@ class Alerter:
         await self._store_is_back(now)
         self._memory.is_mine = is_mine
         if not is_mine:
+            self._round.left = []
             return Step(self._settings.every, {"moves": 0, "told": 0})
         moves = 0
-        live = await self._store.live()
-        for row in self._memory.rules:
-            own = [incident for incident in live if (incident.tenant, incident.rule) == (row.tenant, row.rule.name)]
-            moves += await self._judge(row, own, now)
-        moves += await self._end_orphans(live, now)
+        live: dict[tuple[int, str], list[Incident]] = {}
+        for incident in await self._store.live():
+            live.setdefault((incident.tenant, incident.rule), []).append(incident)
+        if not is_begun:
+            self._round.left = await self._to_judge(live, now)
+            moves += await self._end_orphans(live, now)
+        rows, self._round.left = self._round.left[: self._settings.batch], self._round.left[self._settings.batch :]
+        looks = Looks(self._store, self._figures, now)
+        for tenant in dict.fromkeys(row.tenant for row in rows):
+            own = [row.rule for row in rows if row.tenant == tenant and row.rule.enabled]
+            await looks.ahead(tenant, [name for rule in own for name in rule.jobs], {rule.kind for rule in own if rule.jobs})
+        for row in rows:
+            moves += await self._judge(row, live.get((row.tenant, row.rule.name), []), looks)
+        if self._round.left:
+            return Step(0.0, {"moves": moves, "told": 0})
         await self._ping(now)
         if now >= self._forget_at:
             await self._store.forget(now - self._settings.keep)
@@ -131,17 +162,34 @@ class Alerter:
 
     # ------------------------------------------------------------ rules
 
-    async def _judge(self, row: RuleRow, live: Sequence[Incident], now: Instant) -> int:
-        rule = row.rule
+    async def _to_judge(self, live: Mapping[tuple[int, str], Sequence[Incident]], now: Instant) -> list[RuleRow]:
+        """The rules of a round, those first that something speaks for."""
+        rows, most = list(self._memory.rules), self._settings.at_ease
+        if len(rows) <= most:
+            return rows
+        stirs = await self._stirring.among(rows, live.keys(), now)
+        first = [row for row in rows if _key(row) in stirs]
+        rest = [row for row in rows if _key(row) not in stirs]
+        begin = next((nth for nth, row in enumerate(rest) if _key(row) >= self._round.at_ease_from), 0)
+        turn = (rest[begin:] + rest[:begin])[: most + 1]
+        self._round.at_ease_from = _key(turn[most]) if len(turn) > most else (0, "")
+        return first + turn[:most]
+
+    async def _judge(self, row: RuleRow, live: Sequence[Incident], looks: Looks) -> int:
+        rule, now = row.rule, looks.now
         if rule.kind is Kind.STORE_UNHEALTHY:
             return 0
         if not rule.enabled:
             return await self._moved([gone(None, incident, now) for incident in live], row, now)
-        facts = await gather(self._store, self._figures, row.tenant, rule, row.updated_at, live, now)
+        facts = await gather(looks, row.tenant, rule, row.updated_at, live)
+        self._stirring.judged(row, facts, now)
+        found = readings(rule, facts, now)
+        if not live and not any(reading.is_bad or reading.news for reading in found):
+            return 0
         latest = await self._store.latest(row.tenant, rule.name, now)
         moves: list[Move] = []
         seen: set[str] = set()
-        for reading in readings(rule, facts, now):
+        for reading in found:
             seen.add(reading.subject)
             before = latest.get(reading.subject)
             hush = self._hushed(row, None if before is None or not before.is_live else before, now)
@@ -154,10 +202,10 @@ class Alerter:
     async def _moved(self, moves: Sequence[Move], row: RuleRow, now: Instant) -> int:
         return sum([await self._store.move(move, row.rule.channels, now) for move in moves])
 
-    async def _end_orphans(self, live: Sequence[Incident], now: Instant) -> int:
+    async def _end_orphans(self, live: Mapping[tuple[int, str], Sequence[Incident]], now: Instant) -> int:
         """Incidents whose rule is gone are over, and nobody is left to be told."""
-        known = {(row.tenant, row.rule.name) for row in self._memory.rules}
-        orphans = [gone(None, incident, now) for incident in live if (incident.tenant, incident.rule) not in known]
+        known = set(map(_key, self._memory.rules))
+        orphans = [gone(None, incident, now) for key, own in live.items() if key not in known for incident in own]
         return sum([await self._store.move(replace(move, tells=None), (), now) for move in orphans])
 
     def _hushed(self, row: RuleRow, incident: Incident | None, now: Instant) -> str | None:
@@ -254,3 +302,7 @@ class Alerter:
             self._ping_at = now + settings.ping_every
         except Failure as failure:
             log.warning("the outside cannot be told that all is well: %s", failure)
+
+
+def _key(row: RuleRow) -> tuple[int, str]:
+    return row.tenant, row.rule.name

@@ -6,7 +6,9 @@ sent again, with the same incident's id.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from duly.domain.alerts.message import Notice
@@ -23,7 +25,10 @@ class MessengerSettings:
     """A claim lasts longer than any sending does. What was not taken is tried again, ever more slowly, for a day."""
 
     every: float = 1.0
-    batch: int = 10
+    batch: int = 30
+    # So many to one channel at a time, and so long a step waits for those that do not answer.
+    each: int = 5
+    patience: float = 0.5
     ttl: Micros = 2 * MINUTE
     first_wait: Micros = 5 * SECOND
     longest_wait: Micros = 15 * MINUTE
@@ -41,15 +46,30 @@ class Messenger:
         self._incidents = incidents
         self._sender = sender
         self._settings = settings
+        self._under_way: set[asyncio.Future[tuple[int, int]]] = set()
 
     async def step(self, now: Instant) -> Step:
         """Send what is due."""
-        due = await self._incidents.claim(self._messenger, now, self._settings.ttl, self._settings.batch)
-        sent = 0
+        due = await self._incidents.claim(self._messenger, now, self._settings.ttl, self._settings.batch, self._settings.each)
+        by_channel: dict[tuple[int, str], list[Delivery]] = {}
         for delivery in due:
-            sent += await self._send(delivery, now)
+            by_channel.setdefault((delivery.incident.tenant, delivery.channel_name), []).append(delivery)
+        begun = [asyncio.ensure_future(self._send_all(own, now)) for own in by_channel.values()]
+        self._under_way.update(begun)
+        # Each channel at its own pace: one that does not answer keeps no other waiting, neither now nor in the next step.
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=self._settings.patience)
+        ended = [task for task in self._under_way if task.done()]
+        self._under_way.difference_update(ended)
+        tried = [task.result() for task in ended]
+        sent, not_sent = sum(sent for sent, _ in tried), sum(not_sent for _, not_sent in tried)
         is_busy = len(due) == self._settings.batch
-        return Step(0.0 if is_busy else self._settings.every, {"sent": sent, "not_sent": len(due) - sent})
+        return Step(0.0 if is_busy else self._settings.every, {"sent": sent, "not_sent": not_sent})
+
+    async def _send_all(self, deliveries: Sequence[Delivery], now: Instant) -> tuple[int, int]:
+        """What goes to one channel, in order: how many it took, and how many it did not."""
+        sent = sum([await self._send(delivery, now) for delivery in deliveries])
+        return sent, len(deliveries) - sent
 
     async def _send(self, delivery: Delivery, now: Instant) -> bool:
         channel = delivery.channel

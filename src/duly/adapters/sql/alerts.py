@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +12,7 @@ import msgspec
 from duly.adapters.sql.alert_facts import SqlAlertFacts
 from duly.adapters.sql.audit import append
 from duly.adapters.sql.engine import Action, Call, Many, one
+from duly.adapters.sql.job_rules import taken
 from duly.adapters.sql.rows import as_uuid, encode
 from duly.domain.alerts.channel import Channel
 from duly.domain.alerts.evaluate import About, Event, Incident, Move, Phase
@@ -57,7 +59,14 @@ class SqlAlerts(SqlAlertFacts):
         def told(before: str | None) -> Deed | None:
             return None if deed is None else deed(None if before is None else _rule.decode(before))
 
-        return await self._put("alert_rule", tenant, rule.name, encode(rule), expected, now, told)
+        def text(before: str | None) -> str:
+            source = None if before is None else _rule.decode(before).source
+            if before is not None and source is None and rule.source is not None:
+                raise taken(rule.name, "name")
+            # Whoever changes the rule of a job by hand leaves it the job's.
+            return encode(rule if rule.source is not None or source is None else replace(rule, source=source))
+
+        return await self._put("alert_rule", tenant, rule.name, text, expected, now, told)
 
     async def delete_rule(self, tenant: int, name: str, expected: int, *, deed: Deed | None = None) -> bool:
         return await self._drop("drop_alert_rule", {"tenant": tenant, "name": name, "version": expected}, deed)
@@ -77,13 +86,20 @@ class SqlAlerts(SqlAlertFacts):
         def told(before: str | None) -> Deed | None:
             return None if deed is None else deed(None if before is None else _channel.decode(before))
 
-        return await self._put("alert_channel", tenant, channel.name, encode(channel), expected, now, told)
+        return await self._put("alert_channel", tenant, channel.name, lambda _: encode(channel), expected, now, told)
 
     async def delete_channel(self, tenant: int, name: str, expected: int, *, deed: Deed | None = None) -> bool:
         return await self._drop("drop_alert_channel", {"tenant": tenant, "name": name, "version": expected}, deed)
 
     async def _put(
-        self, kind: str, tenant: int, name: str, text: str, expected: int | None, now: Instant, deed: Callable[[str | None], Deed | None]
+        self,
+        kind: str,
+        tenant: int,
+        name: str,
+        made: Callable[[str | None], str],
+        expected: int | None,
+        now: Instant,
+        deed: Callable[[str | None], Deed | None],
     ) -> int | None:
         key = {"tenant": tenant, "name": name}
 
@@ -92,6 +108,7 @@ class SqlAlerts(SqlAlertFacts):
             version = 0 if row is None else int(row["version"])
             if expected is not None and expected != version:
                 return None
+            text = made(None if row is None else row["definition"])
             if row is None:
                 if not (yield Call(f"add_{kind}", key | {"definition": text, "now": now})):
                     return None
@@ -175,10 +192,10 @@ class SqlAlerts(SqlAlertFacts):
 
     # ------------------------------------------------------------ deliveries
 
-    async def claim(self, sender: str, now: Instant, ttl: Micros, limit: int) -> list[Delivery]:
+    async def claim(self, sender: str, now: Instant, ttl: Micros, limit: int, each: int) -> list[Delivery]:
         def action() -> Action[list[Delivery]]:
             found: list[Delivery] = []
-            for due in (yield Call("due_deliveries", {"now": now, "quota": limit})):
+            for due in (yield Call("due_deliveries", {"now": now, "quota": limit, "each": each})):
                 key = {"incident": as_uuid(due["incident"]), "channel": due["channel"], "event": due["event"]}
                 mine = one((yield Call("claim_delivery", key | {"sender": sender, "until": now + ttl, "now": now})))
                 row = one((yield Call("delivery_about", {"incident": key["incident"], "channel": due["channel"]}))) if mine else None

@@ -39,6 +39,8 @@ class Watched:
     created_at: Instant
     # It does not fire now: paused or cancelled.
     is_stopped: bool = False
+    # When its last pause ended.
+    resumed_at: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +56,23 @@ class PoolFacts:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
-    """A worker: when it began, and when it fell silent (not: retired)."""
+    """A worker: when it began, and when it fell silent. One that has retired had a place, and gave it up."""
 
     name: str
     pool: str
     started_at: Instant
     lost_at: Instant | None = None
+    has_retired: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that was read for one rule."""
+    """All that was read for one rule.
+
+    `runs` have no holes: of each job they are neighbours by when they were due, so what lies between two of them is known. `deaths` are all
+    that died lately, whenever they were due. `successes` say when each job succeeded last, where that was asked (None: not since
+    `successes_since`).
+    """
 
     jobs: Sequence[Watched] = ()
     runs: Mapping[UUID, Sequence[Run]] = field(default_factory=dict)
@@ -76,3 +84,12 @@ class Facts:
     letters: int = 0
     # From when on the rule is as it is: deaths from before are no news.
     since: Instant = 0
+    # The same of jobs about which something is open: what was told of them is as it was, whatever became of the rule.
+    since_of: Mapping[UUID, Instant] = field(default_factory=dict)
+    deaths: Mapping[UUID, Sequence[Run]] = field(default_factory=dict)
+    successes: Mapping[UUID, Instant | None] | None = None
+    successes_since: Instant = 0
+
+    def begins(self, job_id: UUID) -> Instant:
+        """From when on what happens to this job is news."""
+        return self.since_of.get(job_id, self.since)

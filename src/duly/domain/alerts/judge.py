@@ -80,7 +80,7 @@ def _of_job(rule: Rule, job: Watched, facts: Facts, now: Instant) -> _Trouble:
     runs = facts.runs.get(job.id, ())
     match rule.kind:
         case Kind.FINAL_FAILURE:
-            return _failed(rule, job, runs, facts.since)
+            return _failed(rule, job, [*runs, *facts.deaths.get(job.id, ())], facts.begins(job.id))
         case Kind.FAILURES:
             return _in_a_row(rule, job, runs)
         case Kind.FAILURE_RATE:
@@ -92,7 +92,7 @@ def _of_job(rule: Rule, job: Watched, facts: Facts, now: Instant) -> _Trouble:
         case Kind.OVERRUN:
             return _overrun(rule, job, runs, facts.expected.get(job.id), now)
         case Kind.NO_SUCCESS:
-            return _no_success(rule, job, runs, now)
+            return _no_success(rule, job, runs, facts, now)
         case Kind.POOL_SATURATED | Kind.WORKER_GONE | Kind.DEAD_LETTERS | Kind.STORE_UNHEALTHY:
             raise AssertionError(rule.kind)
         case _:
@@ -100,9 +100,9 @@ def _of_job(rule: Rule, job: Watched, facts: Facts, now: Instant) -> _Trouble:
 
 
 def ended(runs: Iterable[Run]) -> list[Run]:
-    """Those that ended as a success or for good, latest end first. What was cancelled or skipped is neither."""
-    found = [run for run in runs if run.state in (State.SUCCEEDED, State.DEAD)]
-    return sorted(found, key=lambda run: (run.finished_at or 0, run.id.int), reverse=True)
+    """Those that ended as a success or for good, each once, latest end first. What was cancelled or skipped is neither."""
+    found = {run.id: run for run in runs if run.state in (State.SUCCEEDED, State.DEAD)}
+    return sorted(found.values(), key=lambda run: (run.finished_at or 0, run.id.int), reverse=True)
 
 
 def _good_runs(ends: Sequence[Run]) -> int:
@@ -178,6 +178,8 @@ def _missed(rule: Rule, job: Watched, runs: Sequence[Run], missing: Sequence[Mis
             lines.append(f"{_named(run)} of {to_rfc3339(run.due_at)} was skipped: it was found too late")
     if not times or job.is_stopped:
         return _Trouble(job, False)
+    if len(lines) > NAMED:
+        lines = [*lines[:NAMED], f"and {len(lines) - NAMED} more"]
     first = min(times)
     what = f"the run of {to_rfc3339(first)}" if len(times) == 1 else f"{len(times)} runs since {to_rfc3339(first)}"
     return _Trouble(job, True, f"{job.name} was missed: {what}", lines, first + after)
@@ -199,18 +201,23 @@ def _overrun(rule: Rule, job: Watched, runs: Sequence[Run], expected: Expected |
     return _Trouble(job, True, f"{job.name} overruns: it has run for {_span(now - worst)}", lines, worst + limit)
 
 
-def _no_success(rule: Rule, job: Watched, runs: Sequence[Run], now: Instant) -> _Trouble:
+def _no_success(rule: Rule, job: Watched, runs: Sequence[Run], facts: Facts, now: Instant) -> _Trouble:
     after = rule.condition.after or 0
-    last = max((run.finished_at or 0 for run in runs if run.state is State.SUCCEEDED), default=None)
-    since = job.created_at if last is None else last
-    if now - since <= after or job.is_stopped:
+    if facts.successes is None:
+        last = max((run.finished_at or 0 for run in runs if run.state is State.SUCCEEDED), default=None)
+    else:
+        last = facts.successes.get(job.id)
+    since = max(job.created_at, facts.successes_since) if last is None else last
+    # Nobody expects a success of a job that is stopped, and one that goes on has as long for it as a new one.
+    expected_from = max(since, job.resumed_at or since)
+    if now - expected_from <= after or job.is_stopped:
         return _Trouble(job, False)
-    ends = ended(runs)
-    lines = [
-        "it has never succeeded" if last is None else f"its last success ended at {to_rfc3339(last)}",
-        *(_why(run) for run in ends[:1]),
-    ]
-    return _Trouble(job, True, f"{job.name} has not succeeded for {_span(now - since)}", lines, since + after)
+    if last is not None:
+        words = f"its last success ended at {to_rfc3339(last)}"
+    else:
+        words = "it has never succeeded" if job.created_at >= facts.successes_since else f"it has not succeeded since {to_rfc3339(since)}"
+    lines = [words, *(_why(run) for run in ended(runs)[:1])]
+    return _Trouble(job, True, f"{job.name} has not succeeded for {_span(now - since)}", lines, expected_from + after)
 
 
 # ---------------------------------------------------------------- groups
@@ -283,10 +290,7 @@ def _workers_gone(rule: Rule, workers: Sequence[WorkerFacts], now: Instant) -> l
         if rule.pools and pool not in rule.pools:
             continue
         own = [worker for worker in workers if worker.pool == pool]
-        lost = sorted((worker for worker in own if worker.lost_at is not None and worker.lost_at > now - rule.window), key=_lost_at)
-        # Whoever began after a loss has taken that place.
-        came = sum(1 for worker in own if worker.lost_at is None and lost and worker.started_at >= _lost_at(lost[0]))
-        missing = lost[came:]
+        missing = _without_successor([worker for worker in own if worker.lost_at is None or worker.lost_at > now - rule.window])
         names = ", ".join(worker.name for worker in missing[:NAMED])
         count = len(missing)
         title = f"a worker of pool {pool} is gone: {names}" if count == 1 else f"{count} workers of pool {pool} are gone: {names}"
@@ -301,6 +305,19 @@ def _workers_gone(rule: Rule, workers: Sequence[WorkerFacts], now: Instant) -> l
             )
         )
     return found
+
+
+def _without_successor(workers: Sequence[WorkerFacts]) -> list[WorkerFacts]:
+    """Whoever began after a loss has taken the place of the first that was still empty, even if it was lost or has retired since."""
+    changes = [(_lost_at(worker), 0, worker) for worker in workers if worker.lost_at is not None]
+    changes += [(worker.started_at, 1, worker) for worker in workers]
+    missing: list[WorkerFacts] = []
+    for _, began, worker in sorted(changes, key=lambda change: change[:2]):
+        if not began:
+            missing.append(worker)
+        elif missing:
+            del missing[0]
+    return missing
 
 
 def _letters(rule: Rule, count: int) -> Reading:

@@ -101,6 +101,12 @@ STANDING = (
     ),
     Code("DULY-E258", 409, "The incident is over", "There is nothing to snooze. Snooze its rule to hear of no other."),
     Code("DULY-E259", 404, "No such link", "It does not exist in this key's tenant. `duly alert links` shows those that do."),
+    Code(
+        "DULY-E260",
+        409,
+        "Somebody has made an alert rule of that name",
+        "A job's alert makes rules named after the job and the kind. Give yours another name, or delete it, then repeat.",
+    ),
     Code("DULY-E264", 404, "No such store", "`duly config` shows the file that lists the stores; names are as it has them."),
     Code(
         "DULY-E265",

@@ -2,7 +2,8 @@
 
 -- part: watched_columns
        j.id, j.name, r.pool, j.created_at,
-       CASE WHEN j.state <> 0 OR (j.paused_until IS NOT NULL AND j.paused_until > :now) THEN 1 ELSE 0 END AS is_stopped
+       CASE WHEN j.state <> 0 OR (j.paused_until IS NOT NULL AND j.paused_until > :now) THEN 1 ELSE 0 END AS is_stopped,
+       (SELECT max(p.until) FROM pauses p WHERE p.job_id = j.id AND p.until <= :now) AS resumed_at
 FROM jobs j
 JOIN job_versions v ON v.id = j.version
 JOIN routes r ON r.route = v.route
@@ -23,9 +24,10 @@ FROM (SELECT e.job_id FROM outcomes o JOIN executions e ON e.id = o.id
 LIMIT :quota;
 
 -- name: jobs_that_wait
--- In the order of the queue, along the key of each route.
+-- In the order of the queue, along the key of each route. No id is later than what it is due at: most that have not waited for long are
+-- passed over without a look at their headers.
 SELECT DISTINCT w.job_id
-FROM (SELECT e.job_id FROM routes r JOIN ready q ON q.route = r.route AND q.tenant = :tenant JOIN executions e ON e.id = q.id
+FROM (SELECT e.job_id FROM routes r JOIN ready q ON q.route = r.route AND q.tenant = :tenant AND q.id < :before JOIN executions e ON e.id = q.id
       WHERE e.due_at < :due_before AND e.trigger <> 5 LIMIT 2000) w
 LIMIT :quota;
 
@@ -49,6 +51,31 @@ FROM execution_state s
 WHERE s.tenant = :tenant AND s.job_id = :job_id AND s.id >= :first
 ORDER BY s.id DESC LIMIT :quota;
 
+-- name: runs_from
+-- Neighbours of a run by when they were due: itself and later ones.
+SELECT s.id, s.job_id, s.due_at, s.state, s.trigger, s.started_at AS running_since, s.finished_at, s.skip_reason, s.error,
+       coalesce((SELECT a.started_at FROM attempts a WHERE a.id = s.id AND a.attempt = 1), s.started_at) AS started_at
+FROM execution_state s
+WHERE s.tenant = :tenant AND s.job_id = :job_id AND s.id >= :first
+ORDER BY s.id LIMIT :quota;
+
+-- name: runs_before
+-- Neighbours of a run by when they were due: earlier ones.
+SELECT s.id, s.job_id, s.due_at, s.state, s.trigger, s.started_at AS running_since, s.finished_at, s.skip_reason, s.error,
+       coalesce((SELECT a.started_at FROM attempts a WHERE a.id = s.id AND a.attempt = 1), s.started_at) AS started_at
+FROM execution_state s
+WHERE s.tenant = :tenant AND s.job_id = :job_id AND s.id >= :first AND s.id < :before
+ORDER BY s.id DESC LIMIT :quota;
+
+-- name: last_success
+-- The latest by when it was due; of many that fail, so many are passed over.
+SELECT max(o.finished_at) AS at
+FROM (SELECT w.id FROM (SELECT e.id FROM executions e WHERE e.tenant = :tenant AND e.job_id = :job_id AND e.id >= :first
+                        ORDER BY e.id DESC LIMIT :quota) w
+      WHERE EXISTS (SELECT 1 FROM outcomes x WHERE x.id = w.id AND x.state = 4)
+      ORDER BY w.id DESC LIMIT 5) s
+JOIN outcomes o ON o.id = s.id;
+
 -- name: deaths_of_tenant
 -- Latest first, whenever they were due.
 SELECT o.id, e.job_id, e.due_at, o.state, e.trigger, o.started_at, o.started_at AS running_since, o.finished_at, e.skip_reason, o.error
@@ -64,10 +91,11 @@ WHERE NOT EXISTS (SELECT 1 FROM settled s WHERE s.id = d.id);
 
 -- name: workers_watched
 -- A worker that retires is gone before its time; one that fell silent, after it.
-SELECT id, name, about, started_at, CASE WHEN lost_at >= expires_at THEN lost_at END AS lost_at
+SELECT id, name, about, started_at, CASE WHEN lost_at >= expires_at THEN lost_at END AS lost_at,
+       CASE WHEN lost_at < expires_at THEN 1 ELSE 0 END AS has_retired
 FROM workers
 WHERE (tenant IS NULL OR tenant = :tenant)
-  AND ((lost_at IS NULL AND expires_at > :now) OR (lost_at > :since AND lost_at >= expires_at));
+  AND ((lost_at IS NULL AND expires_at > :now) OR lost_at > :since);
 
 -- name: pools_waiting
 SELECT r.route, r.pool, (SELECT count(*) FROM (SELECT 1 AS one FROM ready q WHERE q.route = r.route AND q.tenant = :tenant LIMIT 10000) c) AS waiting,

@@ -95,13 +95,16 @@ INSERT INTO deliveries (incident, channel, event, tenant, created_at, due_at) VA
 ON CONFLICT DO NOTHING;
 
 -- name: due_deliveries
--- What came first goes first; a recovery waits until its alert is out, or given up.
-SELECT d.incident, d.channel, d.event
-FROM deliveries d
-WHERE d.sent_at IS NULL AND d.given_up_at IS NULL AND d.due_at <= :now AND d.claimed_until <= :now
-  AND NOT EXISTS (SELECT 1 FROM deliveries o
-                  WHERE o.incident = d.incident AND o.channel = d.channel AND o.event < d.event AND o.sent_at IS NULL AND o.given_up_at IS NULL)
-ORDER BY d.due_at LIMIT :quota;
+-- What came first goes first, of each channel a few; a recovery waits until its alert is out, or given up.
+SELECT q.incident, q.channel, q.event
+FROM (SELECT d.incident, d.channel, d.event, d.due_at, row_number() OVER (PARTITION BY d.tenant, d.channel ORDER BY d.due_at, d.incident) AS nth
+      FROM deliveries d
+      WHERE d.sent_at IS NULL AND d.given_up_at IS NULL AND d.due_at <= :now AND d.claimed_until <= :now
+        AND NOT EXISTS (SELECT 1 FROM deliveries o
+                        WHERE o.incident = d.incident AND o.channel = d.channel AND o.event < d.event
+                          AND o.sent_at IS NULL AND o.given_up_at IS NULL)) q
+WHERE q.nth <= :each
+ORDER BY q.due_at, q.incident, q.channel LIMIT :quota;
 
 -- name: claim_delivery
 -- No row: another node sends it.
