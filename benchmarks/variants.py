@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
+from benchmarks.collector import collecting
 from duly.services.kafka import Kafka
 from duly.services.redis import Redis
 
@@ -29,6 +30,12 @@ def _kafka() -> Iterator[Mapping[str, str]]:
     with Kafka() as broker:
         # Topics of their own: what was said of another store names nothing here.
         yield {"DULY_TRANSPORT": f"{broker.url}/bench-{secrets.token_hex(4)}"}
+
+
+@contextmanager
+def _collector() -> Iterator[Mapping[str, str]]:
+    with collecting() as url:
+        yield {"DULY_OTLP_URL": url}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,4 +58,6 @@ class Variant:
 AS_IT_COMES = Variant(name="")
 ON_REDIS = Variant(name="redis", stores=("postgres",), beside=_redis)
 ON_KAFKA = Variant(name="kafka", stores=("postgres",), beside=_kafka)
-VARIANTS = {variant.name: variant for variant in (AS_IT_COMES, ON_REDIS, ON_KAFKA)}
+SILENT = Variant(name="silent", settings={"DULY_METRICS": "false"})
+TRACED = Variant(name="traced", beside=_collector)
+VARIANTS = {variant.name: variant for variant in (AS_IT_COMES, ON_REDIS, ON_KAFKA, SILENT, TRACED)}

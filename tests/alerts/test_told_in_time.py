@@ -39,9 +39,9 @@ def promised(kind: Kind) -> float:
 class Watch:
     """The roles that watch, stepped when each of them wants to be."""
 
-    def __init__(self, town: Town) -> None:
+    def __init__(self, town: Town, **settings: Any) -> None:
         self.town = town
-        self.alerter: Alerter = town.alerter()
+        self.alerter: Alerter = town.alerter(**settings)
         self.roles: dict[str, Any] = {
             role.name: role for role in (town.dispatcher(), town.sweeper(), town.auditor(), self.alerter, town.messenger())
         }
@@ -79,9 +79,13 @@ class Watch:
         assert self.town.pager.titles == []
 
 
-@pytest.fixture
-async def watch(town: Town) -> Watch:
-    found = Watch(town)
+# Of very many rules only those are judged for whose jobs something speaks: that alone must do. And a round may take several steps.
+AMONG_MANY = {"at_ease": 0, "batch": 1}
+
+
+@pytest.fixture(params=[{}, AMONG_MANY], ids=["few", "many"])
+async def watch(town: Town, request: pytest.FixtureRequest) -> Watch:
+    found = Watch(town, **request.param)
     await town.channel()
     return found
 

@@ -103,7 +103,7 @@ def test_past_the_limit_the_rest_is_one_series() -> None:
     assert capped(wait, samples, 2).samples[-1] == Sample(("other",), 7)
 
 
-@given(st.lists(st.integers(0, 10_000_000), max_size=50))
+@given(st.one_of(st.lists(st.integers(0, 10_000_000), max_size=50), st.lists(st.integers(900, 1100), max_size=9)))
 def test_many_at_once_are_counted_as_one_by_one(values: list[int]) -> None:
     together, singly = HistogramTable(catalogue.RUN), HistogramTable(catalogue.RUN)
     together.observe_all((), values, 1_000_000)
@@ -118,6 +118,17 @@ def test_many_at_once_are_counted_as_one_by_one(values: list[int]) -> None:
     if values:
         assert together.family().samples[0].buckets == singly.family().samples[0].buckets
         assert together.family().samples[0].value == pytest.approx(singly.family().samples[0].value)
+
+
+@given(st.integers(0, 10_000_000), st.lists(st.integers(0, 10_000_000), min_size=1, max_size=50))
+def test_how_long_ago_many_were_is_counted_as_one_by_one(end: int, before: list[int]) -> None:
+    together, singly = HistogramTable(catalogue.RUN), HistogramTable(catalogue.RUN)
+    together.observe_since((), end, [end - each for each in before], 1_000_000)
+    for value in before:
+        singly.observe((), value / 1_000_000)
+
+    assert together.family().samples[0].buckets == singly.family().samples[0].buckets
+    assert together.family().samples[0].value == pytest.approx(singly.family().samples[0].value)
 
 
 def test_names_follow_the_conventions() -> None:

@@ -23,6 +23,9 @@ class Telemetry(Protocol):
     def observe_all(self, metric: Metric, values: Sequence[int], labels: tuple[str, ...] = (), scale: float = SECOND) -> None:
         """Many measurements at once, each divided by `scale`: microseconds of a batch become seconds."""
 
+    def observe_since(self, metric: Metric, end: int, begins: Sequence[int], labels: tuple[str, ...] = (), scale: float = SECOND) -> None:
+        """The same of how long before `end` each of these was."""
+
     def watch(self, metric: Metric, read: Callable[[], float], labels: tuple[str, ...] = ()) -> None:
         """A gauge of this process that is read when somebody asks."""
 
@@ -40,6 +43,9 @@ class NoTelemetry:
         """Not kept."""
 
     def observe_all(self, metric: Metric, values: Sequence[int], labels: tuple[str, ...] = (), scale: float = SECOND) -> None:
+        """Not kept."""
+
+    def observe_since(self, metric: Metric, end: int, begins: Sequence[int], labels: tuple[str, ...] = (), scale: float = SECOND) -> None:
         """Not kept."""
 
     def watch(self, metric: Metric, read: Callable[[], float], labels: tuple[str, ...] = ()) -> None:

@@ -161,7 +161,7 @@ class MeteredReady(_Around):
             if max(claimed.attempts) > 1:
                 due = [at for at, attempt in zip(due, claimed.attempts, strict=True) if attempt == 1]
             # A worker serves one pool, whichever of its routes it asks.
-            self._telemetry.observe_all(START_LATENESS, [now - at for at in due], (self._pools.get(route, OTHER),))
+            self._telemetry.observe_since(START_LATENESS, now, due, (self._pools.get(route, OTHER),))
 
 
 class MeteredOutcomes(_Around):
@@ -169,7 +169,7 @@ class MeteredOutcomes(_Around):
 
     async def finish(self, worker: WorkerId, finished: Sequence[Finished], closing: Sequence[LeaseId], now: Instant) -> set[ExecutionId]:
         refused: set[ExecutionId] = await self._timed("finish", self._inner.finish(worker, finished, closing, now), lambda _: len(finished))
-        good = sum([item.outcome is Outcome.SUCCEEDED for item in finished])
+        good = [item.outcome for item in finished].count(Outcome.SUCCEEDED)
         if refused:
             good -= sum(item.outcome is Outcome.SUCCEEDED and item.id in refused for item in finished)
             self._refused("finish", len(refused))

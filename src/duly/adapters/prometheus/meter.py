@@ -32,6 +32,10 @@ class Meter:
         if values:
             self._histograms[metric].observe_all(labels, values, scale)
 
+    def observe_since(self, metric: Metric, end: int, begins: Sequence[int], labels: tuple[str, ...] = (), scale: float = SECOND) -> None:
+        if begins:
+            self._histograms[metric].observe_since(labels, end, begins, scale)
+
     def watch(self, metric: Metric, read: Callable[[], float], labels: tuple[str, ...] = ()) -> None:
         self._watched.setdefault(metric, {})[labels] = read
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
+from uuid import UUID
 
 from duly.adapters.sql.engine import Action, Engine, Many
 from duly.adapters.sql.rows import as_uuid
 from duly.domain.ids import ExecutionId
 from duly.ports.traces import Noted
 
-_INT = attrgetter("int")
 # Of so many it is cheaper to read what lies between the first and the last: few executions are given a context.
 MANY = 64
 BETWEEN_AT_MOST = 4
@@ -30,8 +29,9 @@ class SqlTraces:
 
     async def of(self, ids: Sequence[ExecutionId]) -> dict[ExecutionId, str]:
         if len(ids) > MANY:
-            quota = BETWEEN_AT_MOST * len(ids)
-            rows = await self._engine.fetch("traces_between", {"first": min(ids, key=_INT), "last": max(ids, key=_INT), "quota": quota})
+            quota, numbers = BETWEEN_AT_MOST * len(ids), [id.int for id in ids]
+            bounds = {"first": UUID(int=min(numbers)), "last": UUID(int=max(numbers))}
+            rows = await self._engine.fetch("traces_between", {**bounds, "quota": quota})
             if len(rows) < quota:
                 wanted = set(ids)
                 return {id: row["context"] for row in rows if (id := as_uuid(row["id"])) in wanted}
