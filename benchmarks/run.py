@@ -17,7 +17,7 @@ from benchmarks.question import Case, Question
 from benchmarks.report import Figures, Report, Say, Turn, begun, chosen, read, take
 from benchmarks.scale import BRIEF, FULL, Scale
 from benchmarks.summary import TITLES, markdown, write_plots
-from benchmarks.variants import VARIANTS, Variant
+from benchmarks.variants import USUAL, VARIANTS, Variant
 
 OUT = ROOT / ".bench" / "own"
 CHANGES = {
@@ -95,7 +95,7 @@ def run(questions: Mapping[str, Question], program: str, about: str | None) -> N
         report = measure(
             chosen(options.questions, questions),
             options.store or STORES,
-            variants=chosen(options.variants, VARIANTS),
+            variants=USUAL if options.variants is None else chosen(options.variants, VARIANTS),
             cases=options.cases,
             repeats=options.repeat or (5 if options.full else 2),
             scale=_scale(options),
@@ -115,7 +115,9 @@ def _options(questions: Mapping[str, Question], program: str, about: str | None)
     parser.add_argument("--questions", metavar="QUESTIONS", help=f"of {', '.join(questions)}")
     parser.add_argument("--cases", metavar="WORDS", help="only cases whose name has one of these words, separated by commas")
     parser.add_argument("--store", choices=STORES, action="append", help="both unless it is said; may be repeated")
-    parser.add_argument("--variants", metavar="VARIANTS", help=f"of {', '.join(name or '(as it comes)' for name in VARIANTS)}")
+    parser.add_argument(
+        "--variants", metavar="VARIANTS", help=f"of {', '.join(name or '(as it comes)' for name in VARIANTS)}; unless said, the first three"
+    )
     parser.add_argument("--repeat", type=int, metavar="N", help="2, and once what takes long; 5 with --full")
     for name, (_, kind, words) in CHANGES.items():
         parser.add_argument(f"--{name}", type=kind, metavar="N", help=words)

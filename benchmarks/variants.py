@@ -1,6 +1,6 @@
 """Ways to run Duly that are measured beside one another: a name, and the settings that make it so.
 
-Every question is asked of every variant. A new transport or hot index is one more line here.
+Every question is asked of every usual variant. A new transport or hot index is one more line here.
 """
 
 from __future__ import annotations
@@ -60,4 +60,6 @@ ON_REDIS = Variant(name="redis", stores=("postgres",), beside=_redis)
 ON_KAFKA = Variant(name="kafka", stores=("postgres",), beside=_kafka)
 SILENT = Variant(name="silent", settings={"DULY_METRICS": "false"})
 TRACED = Variant(name="traced", beside=_collector)
-VARIANTS = {variant.name: variant for variant in (AS_IT_COMES, ON_REDIS, ON_KAFKA, SILENT, TRACED)}
+# What is asked unless it is said, and what must be said: without metrics, and with metrics and traces sent to a collector.
+USUAL = (AS_IT_COMES, ON_REDIS, ON_KAFKA)
+VARIANTS = {variant.name: variant for variant in (*USUAL, SILENT, TRACED)}
