@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import httpx
@@ -13,6 +16,7 @@ from duly.dashboard.assets import FILES, edition
 from duly.dashboard.pages import pages
 from duly.domain.access import Actor
 from duly.domain.audit import Break
+from duly.domain.errors import Unavailable
 from duly.domain.expected import Sketch
 from duly.domain.ids import parse_job_id
 from duly.domain.instants import SECOND
@@ -169,6 +173,52 @@ async def test_preferences_come_from_cookies_and_only_from_known_values(bench: B
     odd = await client.get("/jobs", headers={"cookie": 'duly_theme="><script>; duly_zone=../../etc/passwd; duly_clock=x'})
     assert 'data-theme="system"' in odd.text
     assert '<meta name="duly-zone" content="">' in odd.text
+
+
+async def test_the_audit_trail_is_given_out_whole_and_in_parts(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [{"name": f"job-{nth}", "schedule": "0 3 * * *", "target": {"handler": "work"}} for nth in range(450)]
+    client = bench.client(ADMIN)
+    for first in range(0, 450, 150):
+        assert (await client.post("/v1/jobs:batch", json={"jobs": jobs[first : first + 150]})).status_code == 201
+    parts: list[dict[str, Any]] = []
+    breaks = False
+
+    async def send(message: Any) -> None:
+        parts.append(message)
+        if breaks and message["type"] == "http.response.body":
+            monkeypatch.setattr(AuditTrail, "find", away)
+
+    async def away(*asked: object) -> None:
+        raise Unavailable("DULY-E501", "away")
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    headers = [(b"host", b"duly.test"), (b"authorization", client.headers["authorization"].encode())]
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "GET",
+        "path": "/audit.jsonl",
+        "raw_path": b"/audit.jsonl",
+        "query_string": b"q=action%3Ajob.create",
+    }
+    scope |= {"headers": headers, "scheme": "https", "client": ("127.0.0.1", 1)}
+    await bench.api(scope, receive, send)
+
+    assert parts[0]["status"] == 200
+    bodies = [part["body"] for part in parts[1:]]
+    # None of them has more than is read at a time.
+    assert [body.count(b"\n") for body in bodies] == [200, 200, 50, 0]
+    assert len({json.loads(line)["subject"] for line in b"".join(bodies).splitlines()}) == 450
+    assert parts[-1]["more_body"] is False
+    refused = await client.get("/audit.jsonl?q=since:bad")
+    assert refused.status_code == 422
+    # A store that goes away in the middle: what was sent does not end like a whole file.
+    parts.clear()
+    breaks = True
+    await bench.api(scope, receive, send)
+    assert [part.get("more_body") for part in parts] == [None, True]
 
 
 @pytest.mark.parametrize("path", ["/audit", "/tenants"])

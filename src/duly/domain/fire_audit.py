@@ -1,8 +1,10 @@
 """What should have fired: from what is recorded of a job (its versions, its pauses), never from where its schedule stands.
 
-The auditor asks the same schedule code as the dispatcher (the rules of cron and zones exist once, and the tests hold them to an
-oracle of their own), but nothing that the dispatcher wrote: neither the next fire that a schedule waits for nor the advances that
-led there. So it finds a fire that was passed over, one whose record is gone, and a schedule that has vanished.
+The auditor asks nothing that the dispatcher wrote: neither the next fire that a schedule waits for nor the advances that led there. Nor
+does it compute as the dispatcher does: that one searches forwards, from fire to next fire, and whatever it jumps over it never sees.
+The auditor searches backwards (`previous_fire`: other code, for zones and calendars too, which the tests hold to an oracle of their
+own). What both share is how an expression is read. So it finds a fire that was passed over, one whose record is gone, and a schedule
+that has vanished.
 
     owed(life, first, last)     the instants in (first, last] that must be on record by now
 
@@ -20,12 +22,14 @@ from enum import IntEnum
 from uuid import UUID
 
 from duly.domain.ids import JobId
-from duly.domain.instants import HOUR, LATEST, Instant, Micros
+from duly.domain.instants import HOUR, LATEST, SECOND, Instant, Micros
 from duly.domain.job import JobVersion
-from duly.domain.schedule import OneTimeSchedule, is_fire, next_fire, plain_of
+from duly.domain.schedule import OneTimeSchedule, Schedule, next_fire, plain_of, previous_fire
 
 # So long before a change of its calendars a fire may have been unwanted already.
 DOUBT: Micros = HOUR
+# So many seconds at least are searched at once.
+LEAST = 600
 
 
 class Flaw(IntEnum):
@@ -72,7 +76,7 @@ class Missed:
 
 
 def owed(life: Life, first: Instant, last: Instant, most: int) -> tuple[list[Instant], Instant]:
-    """The instants in (first, last] that must be on record, and up to where they are all: at most about `most` at a time."""
+    """The instants in (first, last] that must be on record, and up to where they are all: about `most` at a time."""
     found: list[Instant] = []
     for nth, version in enumerate(life.versions):
         following = life.versions[nth + 1] if nth + 1 < len(life.versions) else None
@@ -83,14 +87,29 @@ def owed(life: Life, first: Instant, last: Instant, most: int) -> tuple[list[Ins
         if isinstance(plain_of(schedule), OneTimeSchedule):
             found += _once(life, version, following, first, last)
             continue
-        at = next_fire(schedule, max(first, version.created_at))
-        while at is not None and at <= min(last, until):
-            if _is_owed(life, at, version, following):
-                found.append(at)
+        begin, end = max(first, version.created_at), min(last, until)
+        while begin < end:
+            # Some at a time: a job that fires every second has many in a day.
+            reached = min(end, begin + max(most, LEAST) * SECOND)
+            found += [at for at in _named(schedule, begin, reached) if _is_owed(life, at, version, following)]
             if len(found) >= most:
-                return found, at
-            at = next_fire(schedule, at)
+                return found, reached
+            begin = reached
     return found, last
+
+
+def _named(schedule: Schedule, first: Instant, last: Instant) -> list[Instant]:
+    """What the schedule names in (first, last], from the last to the first, told in order."""
+    found: list[Instant] = []
+    at = previous_fire(schedule, last + 1)
+    while at is not None and at > first:
+        found.append(at)
+        at = previous_fire(schedule, at)
+    return found[::-1]
+
+
+def _is_named(schedule: Schedule | None, at: Instant) -> bool:
+    return schedule is not None and previous_fire(schedule, at + 1) == at
 
 
 def _is_owed(life: Life, at: Instant, version: JobVersion, following: JobVersion | None) -> bool:
@@ -98,7 +117,7 @@ def _is_owed(life: Life, at: Instant, version: JobVersion, following: JobVersion
         return False
     if following is None or at <= following.created_at - DOUBT or not _differ_in_calendars(version, following):
         return True
-    return following.schedule is not None and is_fire(following.schedule, at)
+    return _is_named(following.schedule, at)
 
 
 def _differ_in_calendars(version: JobVersion, following: JobVersion) -> bool:
@@ -120,4 +139,4 @@ def _once(life: Life, version: JobVersion, following: JobVersion | None, first: 
 
 
 def _is_moved(at: Instant, following: JobVersion) -> bool:
-    return following.schedule is None or not is_fire(following.schedule, at)
+    return not _is_named(following.schedule, at)

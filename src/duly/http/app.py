@@ -305,7 +305,8 @@ class Api:
 
     async def _stream(self, stream: Stream, call: Call, send: Send, extra: Headers, *, is_head: bool) -> None:
         """Send events until they end, the caller hangs up or the server stops."""
-        about = [_STREAM_TYPE, (b"x-request-id", call.request_id.encode()), (b"x-accel-buffering", b"no")]
+        kind = _STREAM_TYPE if stream.media is None else (b"content-type", stream.media)
+        about = [kind, *stream.headers, (b"x-request-id", call.request_id.encode()), (b"x-accel-buffering", b"no")]
         headers = [*about, *SECURITY_HEADERS, *extra]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         if is_head:
@@ -322,7 +323,8 @@ class Api:
         if isinstance(outcomes[0], Exception) and not isinstance(outcomes[0], DulyError):
             # The status is gone already; all that is left is to say so here and to end.
             fault(outcomes[0], call.request_id, "a stream")
-        if not stopped[0].cancelled():
+        if not stopped[0].cancelled() or (stream.media is not None and outcomes[0] is not None):
+            # Half a file must not look like a whole one: the connection ends without its end.
             return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

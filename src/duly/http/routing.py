@@ -80,9 +80,14 @@ class Reply:
 
 @dataclass(slots=True)
 class Stream:
-    """An answer that goes on: server-sent events until the iterator ends, the caller hangs up or the server stops."""
+    """An answer that goes on: server-sent events until the iterator ends, the caller hangs up or the server stops.
+
+    With a type of its own it is a file, sent as it is made: whoever reads it sees by how it ends whether it is whole.
+    """
 
     events: AsyncIterator[bytes]
+    media: bytes | None = None
+    headers: Sequence[tuple[bytes, bytes]] = ()
 
 
 @dataclass(slots=True)

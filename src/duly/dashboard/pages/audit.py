@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -17,11 +17,11 @@ from duly.domain.access import Role
 from duly.domain.durations import parse_duration
 from duly.domain.errors import DulyError, Invalid
 from duly.domain.instants import to_rfc3339
-from duly.http.routing import Call, Reply
+from duly.http.routing import Call, Reply, Stream
 
 PER_PAGE = 50
-# So many records a download has at most, the newest, read so many at a time.
-MOST_EXPORTED, PER_READ = 10_000, 200
+# So many records of a download are read at a time.
+PER_READ = 200
 # So many links after the oldest shown are checked with every page; all of them on demand.
 CHECKED = 1000
 LONGEST_VALUE = 240
@@ -139,22 +139,25 @@ class ExportQuery(PageQuery, rename="camel", forbid_unknown_fields=True, kw_only
 
 
 @page("/audit.jsonl", role=Role.ADMIN)
-async def export_audit(call: Call, query: ExportQuery) -> Reply:
+async def export_audit(call: Call, query: ExportQuery) -> Stream:
     """The records that match, newest first, one JSON document a line"""
     view = await View.of(call, "/audit.jsonl", query)
     wanted, trouble = _wanted(view, query.q)
     if trouble is not None:
         raise Invalid("DULY-E106", trouble, field="q")
-    lines: list[bytes] = []
-    cursor: str | None = None
-    while len(lines) < MOST_EXPORTED:
-        answer = await view.get("/v1/audit", **wanted, limit=PER_READ, cursor=cursor)
-        lines += [msgspec.json.encode(record) + b"\n" for record in answer["items"]]
-        cursor = answer["nextCursor"]
-        if cursor is None:
-            break
+    # The first part is read before anything is answered: what is refused is refused as everywhere else.
+    first = await view.get("/v1/audit", **wanted, limit=PER_READ)
     headers = [*HEADERS, *view.headers, (b"content-disposition", b'attachment; filename="audit.jsonl"')]
-    return Reply(b"".join(lines), headers=headers, media=b"application/jsonl; charset=utf-8")
+    return Stream(_lines(view, wanted, first), media=b"application/jsonl; charset=utf-8", headers=headers)
+
+
+async def _lines(view: View, wanted: Mapping[str, str], part: dict[str, Any]) -> AsyncIterator[bytes]:
+    """All of them, some at a time, however many there are."""
+    while True:
+        yield b"".join([msgspec.json.encode(record) + b"\n" for record in part["items"]])
+        if part["nextCursor"] is None:
+            return
+        part = await view.get("/v1/audit", **wanted, limit=PER_READ, cursor=part["nextCursor"])
 
 
 ROUTES = [show_audit_page, export_audit]
