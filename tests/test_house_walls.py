@@ -19,7 +19,6 @@ BUILT_SQL = {
     "src/duly/adapters/sql/engine_sqlite.py": "a number of our own",
     "src/duly/adapters/sql/migrate.py": "names of our own tables and schema",
     "src/duly/adapters/sql/postgres/lines.py": "settings of our own where a pooler takes none at the start, and a process's number",
-    "src/duly/cli/demo/past.py": "names of our own tables, as the store that is copied has them",
     "src/duly/services/postgres.py": "databases of the servers that a test starts, by names of its own",
     "src/duly/verify/servers.py": "the same",
     "src/duly/verify/recording/__init__.py": "functions that the recording itself has made",

@@ -16,6 +16,7 @@ from duly.cli.output import GREY, YELLOW, paint
 from duly.cli.parsing import Arguments, Command, Parser
 from duly.cli.places import near
 from duly.cli.serve import up_options
+from duly.domain.errors import Invalid
 
 EVERY = 0.5
 # While developing nobody wants to wait for a handler that is about to be replaced.
@@ -114,12 +115,27 @@ def _configure(parser: Parser) -> None:
     up_options(parser)
     parser.add_argument("--fleet", action="store_true", help="a whole fleet on this machine: PostgreSQL, two servers, two workers")
     parser.add_argument(
-        "--demo", action="store_true", help="a shop with forty jobs and some hours of history, in a directory that ends with it"
+        "--demo", action="store_true", help="a shop with forty jobs and some hours of history, whose time passes as fast as you like"
+    )
+    parser.add_argument(
+        "--speed", metavar="N", type=_speed, help="how fast time passes in the demo: 1x, 10x, 60x, 600x or 3600x; the dashboard changes it"
     )
     parser.add_argument("--services", action="store_true", help="only the servers that a fleet stands on, with how to use them")
 
 
+def _speed(text: str) -> int:
+    if text.removesuffix("x") not in ("1", "10", "60", "600", "3600"):
+        raise ValueError(text)
+    return int(text.removesuffix("x"))
+
+
+# argparse names the reader in its message: "invalid speed value".
+_speed.__name__ = "speed"
+
+
 def _dev(arguments: Arguments) -> int:
+    if arguments.speed and not arguments.demo:
+        raise Invalid("DULY-E604", "--speed needs --demo.", hint="Only the demo's time is its own.")
     if arguments.fleet or arguments.services:
         from duly.cli import dev_fleet
 

@@ -241,7 +241,7 @@ async def _run(settings: config.Settings, roles: Sequence[str], app: App | None,
     try:
         new_key = await compose.bootstrap_key(node) if "api" in roles and compose.is_default(node) else None
         stop = asyncio.Event()
-        _stop_on_signals(stop, welcome.farewell(roles, settings))
+        stop_on_signals(stop, welcome.farewell(roles, settings))
         say = welcome.brief if brief else welcome.say
 
         def started(service: Service) -> None:
@@ -264,13 +264,13 @@ async def _run_remote(settings: config.Settings, app: App | None, reference: str
 
     service = compose.RemoteService(settings, app, reference, may_restart=True)
     stop = asyncio.Event()
-    _stop_on_signals(stop, welcome.farewell(service.roles, settings))
+    stop_on_signals(stop, welcome.farewell(service.roles, settings))
     await service.run(stop, lambda started: welcome.say_remote(started, reference, brief=brief))
     print("Starting again." if service.wants_restart else "Stopped.", file=sys.stderr, flush=True)
     return service.wants_restart
 
 
-def _stop_on_signals(stop: asyncio.Event, farewell: str) -> None:
+def stop_on_signals(stop: asyncio.Event, farewell: str) -> None:
     """The first signal asks for an orderly end, the second one does not ask."""
 
     def on_signal(number: signal.Signals) -> None:

@@ -19,6 +19,7 @@ from duly.compose.redis import open_redis
 from duly.compose.telemetry import listened
 from duly.domain.access import DEFAULT_TENANT, DEFAULT_TENANT_NUMBER, Actor, Role
 from duly.domain.errors import Invalid
+from duly.ports.clock import Entropy
 from duly.ports.store import Store
 from duly.ports.telemetry import Telemetry
 from duly.ports.transport import Courier, Transport
@@ -101,13 +102,22 @@ async def open_node(
     except BaseException:
         await store.health.close()
         raise
+    node = node_on(settings, engine, store, clock, transport)
+    node.migrated, node.redis, node.courier, node.telemetry, node.spans = migrated, redis, courier, telemetry, spans
+    return node
+
+
+def node_on(
+    settings: config.Settings, engine: Engine, store: Store, clock: SystemClock, transport: Transport, of_jobs: Entropy = system_entropy
+) -> Node:
+    """The use cases on a store that is open. `of_jobs` draws the ids of jobs."""
     is_sealed = bool(settings.payload_keys)
     quotas = Directory(store.tenants, clock)
     conductor = Conductor(store.flows, store.definitions, store.cancels, quotas, transport, clock)
     beside = Beside()
     store = conducted(store, conductor, beside, Dependents(store.awaited, transport, clock))
     overdue = Overdue(store.schedules, store.leases, quotas, transport)
-    jobs = Jobs(store.definitions, overdue, quotas, clock, system_entropy, transport, sealed=is_sealed)
+    jobs = Jobs(store.definitions, overdue, quotas, clock, of_jobs, transport, sealed=is_sealed)
     executions = Executions(jobs, store.intake, store.cancels, store.insights, quotas, clock, system_entropy, transport, sealed=is_sealed)
     return Node(
         settings,
@@ -122,11 +132,6 @@ async def open_node(
         Calendars(store.calendars, clock, transport),
         conductor,
         Alerts(store.alerts, store.figures, store.fire_audit, sender_of(settings, clock), clock, system_entropy),
-        migrated,
-        redis,
-        courier,
-        telemetry=telemetry,
-        spans=spans,
         beside=beside,
     )
 

@@ -5,7 +5,7 @@ What a handler does is made up, how long it takes and whether it fails is drawn 
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
@@ -24,11 +24,11 @@ def drawn(ctx: Context, what: str = "") -> float:
     return int.from_bytes(digest[:6], "big") / 2**48
 
 
-def worked(ctx: Context, seconds: float, told: str) -> int:
+async def worked(ctx: Context, seconds: float, told: str) -> int:
     """Take about so long, say what was done, and answer how many."""
     count = round(20 + 400 * drawn(ctx, "count"))
     ctx.log.info("begun", due=str(ctx.due_at))
-    time.sleep(seconds * (0.6 + 0.9 * drawn(ctx, "time")))
+    await asyncio.sleep(seconds * (0.6 + 0.9 * drawn(ctx, "time")))
     ctx.log.info(told, count=count)
     return count
 
@@ -36,8 +36,8 @@ def worked(ctx: Context, seconds: float, told: str) -> int:
 def plain(name: str, seconds: float, told: str, **options: Any) -> None:
     """Declare a job that only takes its time."""
 
-    def handler(ctx: Context) -> int:
-        return worked(ctx, seconds, told)
+    async def handler(ctx: Context) -> int:
+        return await worked(ctx, seconds, told)
 
     _declare(name, handler, options)
 
@@ -45,8 +45,8 @@ def plain(name: str, seconds: float, told: str, **options: Any) -> None:
 def flaky(name: str, seconds: float, share: float, error: Callable[[], Exception], **options: Any) -> None:
     """Declare a job of which a share of the attempts fails."""
 
-    def handler(ctx: Context) -> int:
-        count = worked(ctx, seconds, "done")
+    async def handler(ctx: Context) -> int:
+        count = await worked(ctx, seconds, "done")
         if drawn(ctx, "fails") < share:
             ctx.log.error("this did not work", attempt=ctx.attempt)
             raise error()
@@ -89,10 +89,16 @@ plain("order-export", 12.0, "orders exported", cron="5 * * * *")
 plain("returns-report", 20.0, "returns summed up", cron="0 7 * * *", tz=ZONE)
 
 
-@app.job(name="import-supplier", cron="*/20 * * * *", retry=2, description="One supplier sends a price list that nobody can read.")
-def import_supplier(ctx: Context, supplier: str = "north-wind") -> int:
+@app.job(
+    name="import-supplier",
+    cron="*/20 * * * *",
+    retry=2,
+    alert=app.alert(failed=True),
+    description="One supplier sends a price list that nobody can read.",
+)
+async def import_supplier(ctx: Context, supplier: str = "north-wind") -> int:
     """Dies for good now and then: a dead letter with a cause."""
-    rows = worked(ctx, 1.5, "read")
+    rows = await worked(ctx, 1.5, "read")
     if drawn(ctx, "poison") < 0.7:
         raise GiveUp(f"line {rows} of the list of {supplier} has a price of -1")
     return rows
@@ -121,9 +127,9 @@ plain("loyalty-points", 10.0, "accounts updated", cron="20 * * * *")
 
 
 @app.job(name="welcome-mail", unique="customer", unique_for="1h", retry=8)
-def welcome_mail(ctx: Context, customer: int = 1) -> str:
+async def welcome_mail(ctx: Context, customer: int = 1) -> str:
     """Only when somebody signs up: `duly run welcome-mail customer=42`."""
-    worked(ctx, 0.5, "sent")
+    await worked(ctx, 0.5, "sent")
     return f"welcome, {customer}"
 
 
@@ -133,7 +139,7 @@ plain("heartbeat", 0.1, "alive", every="1m", priority="low")
 plain("check-certificates", 5.0, "certificates looked at", cron="0 6 * * *")
 plain("rotate-logs", 3.0, "files rotated", cron="45 * * * *")
 flaky("webhooks-again", 1.0, 0.1, lambda: ConnectionError("connection refused"), cron="*/6 * * * *", retry=3)
-# Who served this pool in the past is not there any more: the next one waits, and the overview says so.
+# Who served this pool in the past is not there any more (run.py): the next one waits, and the overview says so.
 plain("train-recommender", 600.0, "model trained", cron="50 * * * *", pool="gpu", overlap="skip")
 
 # ---------------------------------------------------------------- workflows
@@ -142,66 +148,66 @@ warehouse = app.workflow("warehouse", cron="15 * * * *", description="Lists the 
 
 
 @warehouse.step
-def list_files(ctx: Context) -> list[str]:
+async def list_files(ctx: Context) -> list[str]:
     """Between six and sixteen of them."""
-    worked(ctx, 2.0, "listed")
+    await worked(ctx, 2.0, "listed")
     return [f"orders-{nth:02}.csv" for nth in range(6 + round(10 * drawn(ctx, "files")))]
 
 
 @warehouse.step
-def read_customers(ctx: Context) -> int:
+async def read_customers(ctx: Context) -> int:
     """Beside the files."""
-    return worked(ctx, 9.0, "customers read")
+    return await worked(ctx, 9.0, "customers read")
 
 
 @warehouse.step(map=list_files, max_parallel=4, retry=3)
-def load(ctx: Context, path: str) -> int:
+async def load(ctx: Context, path: str) -> int:
     """One file."""
-    return worked(ctx, 4.0, f"{path} loaded")
+    return await worked(ctx, 4.0, f"{path} loaded")
 
 
 @warehouse.step(after=[load, read_customers])
-def totals(ctx: Context) -> int:
+async def totals(ctx: Context) -> int:
     """What it comes to."""
-    return worked(ctx, 3.0, "summed up")
+    return await worked(ctx, 3.0, "summed up")
 
 
 @warehouse.step(after=totals, approval={"by": ["admin", "operator"], "timeout": "40m", "on_timeout": "continue"})
-def publish(ctx: Context) -> int:
+async def publish(ctx: Context) -> int:
     """Somebody looks at the figures first; after forty minutes nobody is waited for."""
-    return worked(ctx, 1.0, "published")
+    return await worked(ctx, 1.0, "published")
 
 
 checkout = app.workflow("checkout", cron="*/12 * * * *", description="Reserve, charge, ship; what was done is undone when it fails.")
 
 
 @checkout.step
-def reserve(ctx: Context) -> str:
+async def reserve(ctx: Context) -> str:
     """Put it aside."""
-    worked(ctx, 0.6, "reserved")
+    await worked(ctx, 0.6, "reserved")
     return "shelf A7"
 
 
 @checkout.step(after=reserve, retry=2)
-def charge(ctx: Context) -> str:
+async def charge(ctx: Context) -> str:
     """One card in three has expired."""
-    worked(ctx, 1.4, "asked the bank")
+    await worked(ctx, 1.4, "asked the bank")
     if drawn(ctx, "card") < 0.3:
         raise GiveUp("the card has expired")
     return "receipt"
 
 
 @checkout.step(after=charge)
-def ship(ctx: Context) -> str:
+async def ship(ctx: Context) -> str:
     """Off it goes."""
-    worked(ctx, 2.0, "packed")
+    await worked(ctx, 2.0, "packed")
     return "parcel"
 
 
 @checkout.step(compensates=reserve)
-def release(ctx: Context) -> str:
+async def release(ctx: Context) -> str:
     """Back on the shelf."""
-    worked(ctx, 0.4, "back on the shelf")
+    await worked(ctx, 0.4, "back on the shelf")
     return "released"
 
 
@@ -209,12 +215,12 @@ month_end = app.workflow("month-end", cron="0 5 1 * *", tz=ZONE, description="Cl
 
 
 @month_end.step
-def collect(ctx: Context) -> int:
+async def collect(ctx: Context) -> int:
     """All figures of the month."""
-    return worked(ctx, 30.0, "collected")
+    return await worked(ctx, 30.0, "collected")
 
 
 @month_end.step(after=collect, approval={"by": ["admin"]})
-def close_books(ctx: Context) -> int:
+async def close_books(ctx: Context) -> int:
     """Waits for a word."""
-    return worked(ctx, 5.0, "closed")
+    return await worked(ctx, 5.0, "closed")

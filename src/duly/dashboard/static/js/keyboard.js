@@ -4,7 +4,8 @@ import { toggle } from "./live.js";
 import { all, one } from "./page.js";
 import { nextClock, nextTheme } from "./preferences.js";
 
-let gone = 0;
+// Measured by a clock that nobody sets.
+let gone = -Infinity;
 
 /** @param {EventTarget | null} target */
 const isTyping = (target) => target instanceof HTMLElement && (target.isContentEditable || target.matches("input:not([type=checkbox]), textarea, select"));
@@ -29,14 +30,14 @@ function onKey(event) {
   if (localStorage.getItem("duly-single-keys") === "off" && event.key !== "?") return;
   const isControl = event.target instanceof HTMLElement && event.target.matches("button, a, summary, input, [role=gridcell]");
   const key = event.key;
-  if (Date.now() - gone < 1200) {
+  if (performance.now() - gone < 1200) {
     const place = one(`[data-go="${CSS.escape(key)}"]`);
-    gone = 0;
+    gone = -Infinity;
     if (place) { event.preventDefault(); place.click(); return; }
   }
   /** @type {Record<string, () => void>} */
   const acts = {
-    g: () => { gone = Date.now(); },
+    g: () => { gone = performance.now(); },
     "/": () => one("[data-shortcut='/']:not([hidden])")?.focus(),
     "?": () => one("#keys") instanceof HTMLDialogElement && /** @type {HTMLDialogElement} */ (one("#keys")).showModal(),
     j: () => walk(1),

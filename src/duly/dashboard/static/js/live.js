@@ -16,7 +16,8 @@ const waiting = new Set();
 let timer;
 let isPaused = sessionStorage.getItem("duly-paused") === "yes";
 let missed = false;
-let flushed = 0;
+// Measured by a clock that nobody sets.
+let flushed = -Infinity;
 let standing = "connecting";
 let isLeader = false;
 let hasFollowed = false;
@@ -61,12 +62,12 @@ export function collect(topics) {
   for (const topic of topics) waiting.add(topic);
   if (isPaused || document.hidden) { missed = true; return; }
   // The first news is shown at once, what comes close after it together.
-  timer ??= setTimeout(flush, Math.max(0, flushed + COALESCE - Date.now()));
+  timer ??= setTimeout(flush, Math.max(0, flushed + COALESCE - performance.now()));
 }
 
 async function flush() {
   timer = undefined;
-  flushed = Date.now();
+  flushed = performance.now();
   if (isPaused || document.hidden || waiting.size === 0) return;
   const topics = new Set(waiting);
   waiting.clear();
@@ -116,7 +117,7 @@ async function lead() {
   const ended = new AbortController();
   addEventListener("pagehide", () => ended.abort(), { once: true });
   for (let failures = 0; !ended.signal.aborted;) {
-    const began = Date.now();
+    const began = performance.now();
     try {
       await read(ended.signal);
     } catch (error) {
@@ -124,7 +125,7 @@ async function lead() {
       const status = /** @type {{status?: number}} */ (error).status;
       if (status === 401 || status === 403) { show("paused"); return; }
     }
-    failures = Date.now() - began > 10_000 ? 1 : failures + 1;
+    failures = performance.now() - began > 10_000 ? 1 : failures + 1;
     if (failures > 3) {
       // No stream comes through here: ask every few seconds, and try again now and then.
       tell({ kind: "state", state: "polling" });
