@@ -1,7 +1,8 @@
 -- What rules are judged by, where leases have a row for each execution.
 
 -- name: jobs_that_run
+-- The CASE is that of `sifted`.
 SELECT DISTINCT w.job_id
-FROM (SELECT e.job_id FROM leases l JOIN leased d ON d.lease_id = l.lease_id JOIN executions e ON e.id = d.id
-      WHERE l.granted_at < :due_before AND e.tenant = :tenant AND e.trigger <> 5 LIMIT 2000) w
+FROM (SELECT e.job_id FROM leases l JOIN leased d ON d.lease_id = l.lease_id CROSS JOIN executions e ON e.id = d.id
+      WHERE l.granted_at < :due_before AND CASE WHEN d.id = x'' THEN FALSE ELSE e.tenant = :tenant AND e.trigger <> 5 END LIMIT 2000) w
 LIMIT :quota;

@@ -27,8 +27,11 @@ INSERT INTO logs (id, attempt, at, level, message) VALUES (:id, :attempt, :now, 
 DELETE FROM awaited WHERE gate = :gate;
 
 -- name: awaited_jobs
--- Those that somebody waits for at this moment. SQLite keeps to the order of a CROSS JOIN: from the few to their names.
-SELECT DISTINCT j.id FROM awaited a CROSS JOIN jobs j WHERE j.tenant = a.tenant AND j.name = a.job AND j.state <> 3;
+-- Those that somebody waits for at this moment, from the few to their names. A subquery, as SQLite would begin a join by going through all jobs
+-- where it has statistics (see `sifted`).
+SELECT j.id
+FROM (SELECT DISTINCT (SELECT n.id FROM jobs n WHERE n.tenant = a.tenant AND n.name = a.job AND n.state <> 3) AS id FROM awaited a) j
+WHERE j.id IS NOT NULL;
 
 -- name: gates_awaiting
 SELECT a.gate FROM jobs j JOIN awaited a ON a.tenant = j.tenant AND a.job = j.name WHERE j.id = :id;

@@ -12,7 +12,7 @@ WHERE s.tenant = :tenant AND s.run IS NULL
 ORDER BY s.id DESC;
 
 -- name: open_letters
--- Those of these that nobody has settled.
+-- Those of these that nobody has settled. The CASE is that of `sifted`.
 WITH RECURSIVE nth (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM nth WHERE (n + 2) * 16 <= length(:ids))
 SELECT o.id, e.job_id, j.name AS job_name, o.finished_at, o.attempt, o.error
 FROM nth
@@ -20,5 +20,5 @@ CROSS JOIN outcomes o ON o.id = substr(:ids, n * 16 + 1, 16)
 JOIN executions e ON e.id = o.id
 JOIN jobs j ON j.id = e.job_id
 LEFT JOIN settled d ON d.id = o.id
-WHERE e.tenant = :tenant AND (:job_id IS NULL OR e.job_id = :job_id) AND d.id IS NULL
+WHERE CASE WHEN n IS NULL THEN FALSE ELSE e.tenant = :tenant AND (:job_id IS NULL OR e.job_id = :job_id) END AND d.id IS NULL
 ORDER BY o.id DESC;

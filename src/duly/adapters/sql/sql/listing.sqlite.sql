@@ -1,6 +1,6 @@
 -- name: sifted_jobs
 -- Which of these are meant: ids of 16 bytes, one after another. A filter that is NULL lets everything through. A pause with an end
--- is over by itself.
+-- is over by itself. The CASEs are that of `sifted`, one for each table.
 WITH RECURSIVE nth (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM nth WHERE (n + 2) * 16 <= length(:ids))
 SELECT /*job_columns*/
 FROM nth
@@ -9,13 +9,12 @@ JOIN tenants t ON t.tenant = j.tenant
 JOIN job_versions v ON v.id = j.version
 JOIN routes r ON r.route = v.route
 LEFT JOIN schedules s ON s.job_id = j.id
-WHERE j.tenant = :tenant
+WHERE CASE WHEN n IS NULL THEN FALSE ELSE j.tenant = :tenant
   AND (:name IS NULL OR j.name = :name)
   AND (:state IS NULL OR CASE WHEN j.state = 0 AND j.paused_until > :now THEN 1 ELSE j.state END = :state)
-  AND (:search IS NULL OR lower(j.name) LIKE :search ESCAPE '\')
-  AND (:handler IS NULL OR r.handler = :handler)
-  AND (:pool IS NULL OR r.pool = :pool)
-  AND (:type IS NULL OR v.definition -> 'timing' ->> 'type' = :type)
+  AND (:search IS NULL OR lower(j.name) LIKE :search ESCAPE '\') END
+  AND CASE WHEN n IS NULL THEN FALSE ELSE (:handler IS NULL OR r.handler = :handler) AND (:pool IS NULL OR r.pool = :pool) END
+  AND CASE WHEN n IS NULL THEN FALSE ELSE :type IS NULL OR v.definition -> 'timing' ->> 'type' = :type END
   AND (:next_fire_after IS NULL OR (j.state = 0 AND s.next_fire_at >= :next_fire_after AND s.next_fire_at < 4611686018427387904))
   AND (:next_fire_before IS NULL OR (j.state = 0 AND s.next_fire_at < :next_fire_before))
 ORDER BY j.id DESC

@@ -31,4 +31,5 @@ SELECT r.* FROM nth CROSS JOIN records r ON r.id = substr(:ids, n * 16 + 1, 16) 
 /*nth*/
 SELECT count(*) AS n, count(o.id) AS finished
 FROM nth CROSS JOIN executions e ON e.id = substr(:ids, n * 16 + 1, 16) LEFT JOIN outcomes o ON o.id = e.id
-WHERE e.tenant = :tenant;
+-- The CASE is that of `sifted`.
+WHERE CASE WHEN n IS NULL THEN FALSE ELSE e.tenant = :tenant END;

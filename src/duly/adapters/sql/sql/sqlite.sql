@@ -217,11 +217,13 @@ SELECT m.attempt, NULL AS outcome, m.lease_id, l.worker, l.granted_at AS started
 FROM leased m JOIN leases l ON l.lease_id = m.lease_id WHERE m.id = :id;
 
 -- name: ids_running
-SELECT m.id FROM leased m JOIN executions e ON e.id = m.id
-WHERE e.tenant = :tenant AND m.id < :before ORDER BY m.id DESC LIMIT :quota;
+-- The CASE is that of `sifted`.
+SELECT m.id FROM leased m CROSS JOIN executions e ON e.id = m.id
+WHERE CASE WHEN m.id = x'' THEN FALSE ELSE e.tenant = :tenant END AND m.id < :before ORDER BY m.id DESC LIMIT :quota;
 
 -- name: count_running
-SELECT count(*) AS n FROM leased m JOIN executions e ON e.id = m.id WHERE e.tenant = :tenant;
+-- The CASE is that of `sifted`.
+SELECT count(*) AS n FROM leased m CROSS JOIN executions e ON e.id = m.id WHERE CASE WHEN m.id = x'' THEN FALSE ELSE e.tenant = :tenant END;
 
 -- name: workers
 SELECT w.id, w.name, w.started_at, w.expires_at, w.lost_at, w.about, w.tenant,
