@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import msgspec
 import pytest
 
-from duly.adapters.sql.rows import encode
+from duly.adapters.sql.rows import encode, version_of
 from duly.adapters.sql.specs import LONGEST, MOST, Specs
 from duly.domain.job import JobSpec, JobType, Target, Timing
 
@@ -51,3 +53,30 @@ def test_no_more_is_remembered_than_fits() -> None:
 def test_what_a_newer_release_wrote_is_refused_as_before() -> None:
     with pytest.raises(msgspec.ValidationError):
         Specs().read(stored("n").replace('"CRON"', '"LUNAR"'))
+
+
+def _row(**other: object) -> dict[str, object]:
+    row = {
+        "version_id": 7,
+        "job_id": UUID(int=1),
+        "version": 1,
+        "tenant": 1,
+        "tenant_name": "default",
+        "route": 3,
+        "definition": encode(JobSpec(name="a", timing=Timing(type=JobType.CRON, cron="5 4 * * *"), target=Target(handler="x"))),
+        "version_created_at": 5,
+    }
+    return row | other
+
+
+def test_a_version_that_is_read_again_is_the_same_value() -> None:
+    assert version_of(_row()) is version_of(_row())
+
+
+@pytest.mark.parametrize("other", [{"job_id": UUID(int=2)}, {"tenant": 2}, {"route": 4}, {"version_created_at": 6}])
+def test_versions_of_one_number_in_two_stores_are_kept_apart(other: dict[str, object]) -> None:
+    first, second = version_of(_row()), version_of(_row(**other))
+
+    assert first == version_of(_row())
+    assert second == version_of(_row(**other))
+    assert first != second

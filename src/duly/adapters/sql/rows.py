@@ -11,7 +11,7 @@ from uuid import UUID, SafeUUID
 import msgspec
 
 from duly.adapters.sql.engine import Row
-from duly.adapters.sql.specs import spec_of
+from duly.adapters.sql.specs import LONGEST, MOST, spec_of
 from duly.domain.calendars import Calendar
 from duly.domain.errors import DulyError
 from duly.domain.execution import Attempt, DueSchedule, Execution, LogLine, Lost, Saved
@@ -75,18 +75,32 @@ def due_of(row: Row) -> DueSchedule:
     return DueSchedule(as_uuid(row["job_id"]), row["shard"], row["next_fire_at"], row["version"], row["skip_at"], row["skip_by"])
 
 
+_versions: dict[int, tuple[tuple[object, ...], JobVersion]] = {}
+
+
 def version_of(row: Row) -> JobVersion:
-    """A row of job_versions joined with its job and tenant."""
-    return JobVersion(
-        number=row["version_id"],
-        job_id=as_uuid(row["job_id"]),
-        version=row["version"],
-        tenant=row["tenant"],
-        tenant_name=row["tenant_name"],
-        route=row["route"],
-        spec=spec_of(row["definition"]),
-        created_at=row["version_created_at"],
-    )
+    """A row of job_versions joined with its job and tenant. One that was read before is the same value, with its schedule compiled."""
+    number, definition = row["version_id"], row["definition"]
+    known = _versions.get(number)
+    told = (definition, row["job_id"], row["tenant"], row["tenant_name"], row["route"], row["version_created_at"])
+    if known is None or known[0] != told:
+        made = JobVersion(
+            number=number,
+            job_id=as_uuid(row["job_id"]),
+            version=row["version"],
+            tenant=row["tenant"],
+            tenant_name=row["tenant_name"],
+            route=row["route"],
+            spec=spec_of(definition),
+            created_at=row["version_created_at"],
+        )
+        if len(definition) > LONGEST:
+            return made
+        if len(_versions) >= MOST:
+            _versions.clear()
+        # A process may have more than one store, and each counts its versions from one.
+        known = _versions[number] = told, made
+    return known[1]
 
 
 def readable_version_of(row: Row) -> JobVersion | None:

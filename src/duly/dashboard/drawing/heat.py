@@ -9,6 +9,7 @@ from datetime import date, datetime, time, timedelta, tzinfo
 from duly.domain.instants import HOUR, MINUTE, Instant, from_datetime, to_datetime
 
 LEVELS = 5
+QUARTER = 15 * MINUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,13 @@ def _change(before: datetime | None, shown: datetime) -> str | None:
 
 def week_lines(counts: Mapping[Instant, int], day: date, zone: tzinfo, now: Instant, whole: int | None = None) -> list[Line]:
     """Seven days, each with the hours that it has. With a `whole` the hours have the mean of their minutes, otherwise the sum."""
-    sums: dict[tuple[date, int], int] = {}
+    # The clocks of every zone are whole quarters of an hour from UTC: 672 of them are looked up, not ten thousand minutes.
+    quarters: dict[Instant, int] = {}
     for at, count in counts.items():
+        quarter = at - at % QUARTER
+        quarters[quarter] = quarters.get(quarter, 0) + count
+    sums: dict[tuple[date, int], int] = {}
+    for at, count in quarters.items():
         then = to_datetime(at).astimezone(zone)
         key = (then.date(), then.hour)
         sums[key] = sums.get(key, 0) + count
