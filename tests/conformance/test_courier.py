@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from duly.adapters.kafka import client
+from duly.adapters.kafka import listener, transport
 from duly.adapters.kafka.address import parse_address
 from duly.adapters.kafka.transport import KafkaTransport
 from duly.adapters.sql.bell import Bell
@@ -92,7 +92,7 @@ async def test_one_message_is_heard_without_waiting_for_more(open_courier: Open,
     worker.listen(POOL, "alike")
     await receive([worker], lambda got: bool(got[0]), lambda: crier.post(POOL, [named(1)]))
 
-    monkeypatch.setattr(client, "_PATIENCE", 3600.0)
+    monkeypatch.setattr(listener, "_PATIENCE", 3600.0)
     for number in (2, 3, 4):
         await crier.post(POOL, [named(number)])
         async with asyncio.timeout(30):
@@ -102,6 +102,20 @@ async def test_one_message_is_heard_without_waiting_for_more(open_courier: Open,
     # Whoever listens with so much patience notices the end with the next message.
     monkeypatch.undo()
     await crier.post(POOL, [named(5)])
+
+
+@pytest.mark.parametrize("is_idle", [True, False], ids=["once it listens", "after a while"])
+async def test_a_worker_hears_cancels(open_courier: Open, monkeypatch: pytest.MonkeyPatch, is_idle: bool) -> None:
+    monkeypatch.setattr(transport, "HEAR_CANCELS_AFTER", 3600.0 if is_idle else 0.0)
+    server, worker = open_courier(), open_courier()
+    if is_idle:
+        worker.listen(POOL, "alike")
+
+    async with asyncio.timeout(45):
+        while True:
+            await server.announce_cancel()
+            if await worker.wait_cancel(0.3):
+                break
 
 
 async def test_another_pool_hears_nothing_of_it(open_courier: Open) -> None:

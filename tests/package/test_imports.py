@@ -74,6 +74,19 @@ def test_an_application_is_declared_without_the_store_that_it_will_reach() -> No
     assert found & {"duly.compose.node", "duly.ports.store"} == set()
 
 
+def test_a_process_that_may_use_kafka_loads_its_library_when_it_has_to_speak_or_to_listen() -> None:
+    found = imported(
+        "import asyncio\nfrom duly.adapters.kafka.address import parse_address\nfrom duly.adapters.kafka.transport import KafkaTransport\n"
+        "from duly.adapters.sql.bell import Bell\n"
+        "async def begin():\n"
+        "    kafka = KafkaTransport(parse_address('kafka://127.0.0.1:9092', 'DULY_TRANSPORT'), Bell())\n"
+        "    await kafka.wait_cancel(0)\n"
+        "asyncio.run(begin())"
+    )
+
+    assert "confluent_kafka" not in found
+
+
 def test_the_plugin_costs_those_nothing_who_do_not_use_it() -> None:
     found = imported("import pytest\nimport duly.testing.plugin")
 

@@ -25,6 +25,7 @@ class Post:
         self.chance = random.Random(seed)
         self.said: list[Announcement] = []
         self.boxes: list[Box] = []
+        self.listened: list[tuple[str, str]] = []
 
     async def post(self, pool: str, announcements: Sequence[Announcement]) -> None:
         self.said += announcements
@@ -36,7 +37,8 @@ class Post:
     async def post_all(self, pool: str, announcement: Announcement) -> None:
         await self.post(pool, [announcement])
 
-    def listen(self, pool: str, alike: str) -> None: ...
+    def listen(self, pool: str, alike: str) -> None:
+        self.listened.append((pool, alike))
 
     def received(self) -> list[Announcement]:
         return []
@@ -75,7 +77,7 @@ async def hired(world: World, post: Post, **settings: int) -> tuple[Worker, Box]
     box = Box()
     post.boxes.append(box)
     worker = await world.worker(**settings)
-    worker._inbox = Inbox(Mail(box, world.store.ready), world.clock)
+    worker._inbox = Inbox(Mail(box, world.store.ready, "default", "alike"), world.clock)
     # It has looked just now: whatever it does next, it does because it was told.
     worker._inbox.looked(found=False)
     return worker, box
@@ -110,8 +112,10 @@ async def test_what_is_ready_is_named_once_and_again_when_nobody_takes_it(world:
 async def test_the_window_moves_as_work_is_taken_and_a_deep_queue_is_only_called_deep(world: World, ran: list[object]) -> None:
     post = Post()
     speaker = crier(world, post, window=5)
-    await world.enqueue(await world.create(), 7)
+    job = await world.create()
     worker, _ = await hired(world, post, slots=4, largest_batch=4)
+    await speaker.step(world.clock.now())
+    await world.enqueue(job, 7)
 
     await speaker.step(world.clock.now())
     assert post.names == []
@@ -122,6 +126,52 @@ async def test_the_window_moves_as_work_is_taken_and_a_deep_queue_is_only_called
     await asyncio.sleep(0)
     await speaker.step(world.clock.now())
     assert len(post.names) == 3
+
+
+async def test_a_queue_that_was_deep_before_the_crier_came_is_called_only_once_it_stands_still(world: World, ran: list[object]) -> None:
+    post = Post()
+    speaker = crier(world, post, window=5)
+    await world.enqueue(await world.create(), 20)
+    worker = await world.worker(slots=4, largest_batch=4)
+
+    await speaker.step(world.clock.now())
+    for _ in range(3):
+        # It is taken from: whoever takes needs no call, however long that goes on.
+        world.clock.turn(1)
+        await worker.step(world.clock.now())
+        await asyncio.sleep(0)
+        await speaker.step(world.clock.now())
+    assert post.said == []
+
+    world.clock.turn(1)
+    await speaker.step(world.clock.now())
+    assert post.said == []
+    world.clock.turn(1)
+    await speaker.step(world.clock.now())
+    assert [announcement.deep for announcement in post.said] == [[1]]
+    # Said once, it is said again after as long.
+    await speaker.step(world.clock.now())
+    assert len(post.said) == 1
+
+
+async def test_who_finds_work_in_the_store_looks_again_and_needs_no_mail_until_it_finds_none(world: World, ran: list[object]) -> None:
+    box = Box()
+    worker = await world.worker(slots=2, largest_batch=2)
+    worker._inbox = Inbox(Mail(box, world.store.ready, "default", "alike"), world.clock)
+    ids = await world.enqueue(await world.create(), 6)
+
+    while len(ran) < len(ids):
+        assert box.listened == []
+        # However long a handler took, and though nobody said anything.
+        world.clock.turn(0.4)
+        claimed = len(ran)
+        await worker.step(world.clock.now())
+        await asyncio.sleep(0)
+        assert len(ran) > claimed
+
+    await run_until_idle(worker, world.clock)
+    assert set(box.listened) == {("default", "alike")}
+    assert sorted(map(str, ran)) == sorted(map(str, ids))
 
 
 async def test_the_urgent_are_named_first_and_taken_first(world: World) -> None:

@@ -264,8 +264,7 @@ class Fleet:
     def _mail(self, machine: Machine) -> Mail | None:
         if not self.has_couriers:
             return None
-        machine.transport.listen("default", "alike")
-        return Mail(machine.transport, machine.store.ready)
+        return Mail(machine.transport, machine.store.ready, "default", "alike")
 
 
 def beat_as_a_task(machine: Machine) -> StartBeating:

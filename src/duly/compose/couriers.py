@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 from typing import TYPE_CHECKING
 
 from duly import config
@@ -35,11 +36,12 @@ def open_transport(engine: Engine, settings: config.Settings, redis: RedisLink |
     if settings.transport in ("", STORE):
         store = _store_transport(engine, settings.store_direct)
         return (store if redis is None else hints_over(redis, store)), None
-    try:
-        from duly.adapters.kafka.address import parse_address
-        from duly.adapters.kafka.transport import KafkaTransport
-    except ImportError as error:
-        raise not_installed("DULY_TRANSPORT") from error
+    # Looked for and not loaded: it is slow to load, and not every process comes to need it.
+    if importlib.util.find_spec("confluent_kafka") is None:
+        raise not_installed("DULY_TRANSPORT")
+    from duly.adapters.kafka.address import parse_address
+    from duly.adapters.kafka.transport import KafkaTransport
+
     kafka = KafkaTransport(parse_address(settings.transport, "DULY_TRANSPORT"), Bell())
     return kafka, kafka
 
@@ -61,8 +63,7 @@ def crier_of(queue: StoreQueue, courier: Courier, transport: Transport, clock: C
 def mail_of(queue: StoreQueue, courier: Courier, settings: config.Settings, registry: Registry) -> Mail:
     """A worker's mail. Those that serve the same share it: labels and handlers say which those are."""
     served = repr((sorted(settings.labels.items()), sorted(registry.names())))
-    courier.listen(settings.pool, hashlib.sha256(served.encode()).hexdigest()[:12])
-    return Mail(courier, queue)
+    return Mail(courier, queue, settings.pool, hashlib.sha256(served.encode()).hexdigest()[:12])
 
 
 def _store_transport(engine: Engine, direct: str) -> StoreTransport:

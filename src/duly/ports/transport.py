@@ -53,7 +53,8 @@ class Courier(Protocol):
         """Say it to as many of them as can be reached."""
 
     def listen(self, pool: str, alike: str) -> None:
-        """Begin to receive what is said to this pool. Workers that serve the same (`alike`) share it, others hear it as well."""
+        """Begin to receive what is said to this pool. Workers that serve the same (`alike`) share it, others hear it as well. To be called
+        as often as one likes."""
 
     def received(self) -> list[Announcement]:
         """What has come since the last call, oldest first. Too much of it is forgotten: whoever waits for a hint also polls."""

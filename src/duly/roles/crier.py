@@ -2,8 +2,12 @@
 
 It looks at the heads of the queues and names what stands there, a window of each route at most, shared out over tenants as a worker
 would. What is named is remembered until it is gone; what still stands there seconds later is named again: to a worker that died, or
-did not serve it, or never got the message. As workers take it, the window moves. A queue that is deeper than the window is only
-called deep: its workers take whole batches from the store, and naming thousands would cost more than it spares.
+did not serve it, or never got the message. As workers take it, the window moves.
+
+A queue that is deeper than the window is only called deep: its workers take whole batches from the store, and naming thousands would
+cost more than it spares. That is said when a queue becomes deep, and again only while its head stands still: where it moves, workers
+look for themselves, and one that has nothing to do looks within a second. So nothing is said of a queue that was deep before the crier
+came, unless nobody takes from it.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from duly.domain.announcements import Announcement, Named, in_messages
-from duly.domain.fairness import Work, share_out
+from duly.domain.fairness import Ask, Work, share_out
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.ports.clock import Clock
 from duly.ports.store import Route, StoreQueue
@@ -23,14 +27,14 @@ from duly.roles.loop import Step
 
 @dataclass(frozen=True, slots=True)
 class CrierSettings:
-    """How many of a route are named at once, how often it looks without being told, and when what was named is named again.
+    """How many of a route are named at once, how often it looks without being told, and when what was said is said again, if it still
+    stands there.
 
-    `listeners` is over how many messages a burst is spread; `deep_every` how often the workers of a deep queue are told."""
+    `listeners` is over how many messages a burst is spread."""
 
     window: int = 500
     poll: float = 0.5
     again_after: Micros = 2 * SECOND
-    deep_every: Micros = SECOND // 4
     listeners: int = 16
     look_for_routes_every: Micros = SECOND
 
@@ -53,7 +57,9 @@ class Crier:
         self._routes_looked_at: Micros = -settings.look_for_routes_every
         # What was named, and when.
         self._named: dict[Named, Micros] = {}
-        self._called_deep: dict[int, Micros] = {}
+        # The routes that were ours at the last look; and what stood at the heads of the deep ones, since when or since it was said.
+        self._mine: set[int] = set()
+        self._deep: dict[int, tuple[set[Named], Micros]] = {}
         self._credit: dict[int, dict[int, float]] = defaultdict(dict)
 
     async def step(self, now: Instant) -> Step:
@@ -69,8 +75,9 @@ class Crier:
             by_route[item.route].append(item)
         deep = {route for route, items in by_route.items() if sum(item.depth for item in items) >= settings.window}
         named = await self._name({route: items for route, items in by_route.items() if route not in deep}, clock)
-        told = await self._call_deep(deep, clock)
-        return Step(settings.deep_every / SECOND if deep else settings.poll, {"named": named, "deep": told})
+        told = await self._call_deep({route: by_route[route] for route in deep}, clock)
+        self._mine = set(mine)
+        return Step(settings.poll, {"named": named, "deep": told})
 
     async def _name(self, by_route: dict[int, list[Work]], now: Micros) -> int:
         settings = self._settings
@@ -89,15 +96,26 @@ class Crier:
             await self._courier.post(pool, list(in_messages(names, settings.listeners)))
         return len(fresh)
 
-    async def _call_deep(self, deep: set[int], now: Micros) -> int:
-        due = [route for route in deep if now - self._called_deep.get(route, -self._settings.deep_every) >= self._settings.deep_every]
-        self._called_deep = {route: at for route, at in self._called_deep.items() if route in deep} | dict.fromkeys(due, now)
+    async def _call_deep(self, by_route: dict[int, list[Work]], now: Micros) -> int:
+        # By the ids that stand there, because a flood that came at once is all of one rank.
+        asks = [Ask(item.route, item.tenant, 1) for items in by_route.values() for item in items]
+        heads: dict[int, set[Named]] = {route: set() for route in by_route}
+        for name in await self._queue.peek(asks) if asks else []:
+            heads[name.route].add(name)
+        due = {route for route, head in heads.items() if self._is_to_be_called(route, head, now)}
+        moved = {route for route, head in heads.items() if route not in self._deep or self._deep[route][0] != head}
+        self._deep = {route: (head, now) if route in due | moved else self._deep[route] for route, head in heads.items()}
         by_pool: dict[str, list[int]] = defaultdict(list)
         for route in due:
             by_pool[self._routes[route].pool].append(route)
         for pool, routes in by_pool.items():
             await self._courier.post_all(pool, Announcement(deep=sorted(routes)[:1000]))
         return len(due)
+
+    def _is_to_be_called(self, route: int, head: set[Named], now: Micros) -> bool:
+        if (before := self._deep.get(route)) is None:
+            return route in self._mine
+        return before[0] == head and now - before[1] >= self._settings.again_after
 
     async def wait(self, seconds: float) -> None:
         """Rest, or until somebody says that something is ready."""

@@ -1,8 +1,9 @@
 """A worker's inbox: what others have named to it, until it has room for it.
 
 Names are shared out by the same rules as the queue itself, then asked for in the store. Between them the worker looks into the store
-only every second, because whatever is ready is named to somebody; unless it was told that a queue is deep: then it takes whole batches
-from the store, as every worker does without a courier, and names would only be a longer way to the same rows.
+only every second, because whatever is ready is named to somebody; unless it was told that a queue is deep, or has seen work there itself:
+then it takes from the store for as long as it finds some, as every worker does without a courier, and names would only be a longer way to
+the same rows. Who has always found some since it began needs no mail at all: it joins those who share it when it first finds nothing.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ LOOK_EVERY: Micros = SECOND
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """The way names come, and the queue in which they are looked for."""
+    """The way names come, the queue in which they are looked for, and with whom they are shared: those `alike` of the pool."""
 
     courier: Courier
     queue: NamedQueue
+    pool: str
+    alike: str
 
 
 class Inbox:
@@ -43,10 +46,12 @@ class Inbox:
     def __init__(self, mail: Mail, clock: Clock) -> None:
         self._courier = mail.courier
         self._queue = mail.queue
+        self._pool, self._alike = mail.pool, mail.alike
         self._clock = clock
         # When each was received; in the order of receipt.
         self._names: dict[Named, Micros] = {}
-        self._looks_until: Micros = 0
+        # Whether the store may have more than anybody has named: until a look finds nothing.
+        self._may_be_more = False
         self._looked_at: Micros = -LOOK_EVERY
 
     def work(self, routes: Sequence[int], weights: Mapping[int, int]) -> list[Work]:
@@ -59,7 +64,7 @@ class Inbox:
                 if name.route in served:
                     self._names.setdefault(name, now)
             if not served.isdisjoint(announcement.deep):
-                self._looks_until = now + LOOK_EVERY
+                self._may_be_more = True
         if self._names:
             self._names = dict([item for item in self._names.items() if now - item[1] < WORTH_FOR][-MOST_NAMES:])
         queues: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -88,13 +93,11 @@ class Inbox:
 
     def may_look(self) -> bool:
         """Whether it is time to look into the store itself."""
-        now = self._clock.boottime()
-        return now < self._looks_until or now - self._looked_at >= LOOK_EVERY
+        return self._may_be_more or self._clock.boottime() - self._looked_at >= LOOK_EVERY
 
     def looked(self, *, found: bool) -> None:
-        """It was looked into. As long as it has work that nobody named, it is the shorter way."""
+        """It was looked into. As long as it has work that nobody named, it is the shorter way; once it has none, names are waited for."""
         self._looked_at = self._clock.boottime()
-        if found:
-            self._looks_until = max(self._looks_until, self._looked_at + LOOK_EVERY // 4)
-        elif self._looked_at < self._looks_until:
-            self._looks_until = self._looked_at
+        self._may_be_more = found
+        if not found:
+            self._courier.listen(self._pool, self._alike)

@@ -1,23 +1,20 @@
-"""What producers and consumers of ours have in common: settings, and one thread that receives."""
+"""Producers and consumers of ours, and what their settings have in common.
+
+Whoever imports this imports the library, which costs a process some 75 ms: so only who is about to send or to receive does."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
-from collections import deque
-from collections.abc import Callable, Sequence
+import secrets
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, Producer, TopicPartition
 
 from duly.adapters.kafka.address import KafkaAddress
 
 log = logging.getLogger("duly.kafka")
 
 _QUIET = 2
-# Seconds a consumer waits for messages before it looks whether it should end.
-_PATIENCE = 0.5
 
 
 def common(address: KafkaAddress) -> dict[str, Any]:
@@ -41,66 +38,32 @@ def producer(address: KafkaAddress, **settings: Any) -> Producer:
     return Producer({**common(address), "acks": "all", "enable.idempotence": True, **settings})
 
 
+def bell_consumer(address: KafkaAddress, topic: str) -> Consumer:
+    """Hears everything that is said from now on: a group of its own that commits nothing."""
+    group = f"{topic}.{secrets.token_hex(8)}"
+    consumer = Consumer({**common(address), "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "latest"})
+    consumer.assign([TopicPartition(topic, 0, OFFSET_END)])
+    return consumer
+
+
+def mail_consumer(address: KafkaAddress, topic: str, alike: str) -> Consumer:
+    """One of a group that shares what is said. It commits only what it was told to store."""
+    consumer = Consumer(
+        {
+            **common(address),
+            "group.id": f"{topic}.{alike}",
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": 10_000,
+            "max.poll.interval.ms": 30_000,
+            # What was said before somebody listened has been said again since.
+            "auto.offset.reset": "latest",
+            "enable.auto.offset.store": False,
+            "auto.commit.interval.ms": 1_000,
+        }
+    )
+    consumer.subscribe([topic])
+    return consumer
+
+
 def _on_error(error: KafkaError) -> None:
     log.debug("kafka: %s", error)
-
-
-class Listener:
-    """A consumer on a thread of its own, which hands what it gets to the event loop."""
-
-    def __init__(
-        self, make: Callable[[], Consumer], loop: asyncio.AbstractEventLoop, heard: Callable[[Sequence[Message]], None], name: str
-    ) -> None:
-        self._make = make
-        self._loop = loop
-        self._heard = heard
-        self._stop = threading.Event()
-        self._settled: deque[Message] = deque()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-
-    def settle(self, messages: Sequence[Message]) -> None:
-        """These are dealt with: their offsets may be committed. The thread sees to it, because nobody else may touch its consumer."""
-        self._settled.extend(messages)
-
-    def close(self) -> None:
-        """Leave the group. Does not wait for long: it is called from the event loop."""
-        self._stop.set()
-        self._thread.join(timeout=2 * _PATIENCE + 1.0)
-
-    def _run(self) -> None:
-        consumer = self._make()
-        try:
-            while not self._stop.is_set():
-                self._keep_offsets(consumer)
-                try:
-                    # Asked for several, the library waits until it has them all: so for the first, and then for what has come with it.
-                    first = consumer.poll(_PATIENCE)
-                    messages = [] if first is None else [first, *consumer.consume(num_messages=63, timeout=0)]
-                except Exception as error:
-                    log.debug("nothing was received: %s", error)
-                    self._stop.wait(_PATIENCE)
-                    continue
-                good = [message for message in messages if message.error() is None]
-                for message in messages:
-                    if message.error() is not None:
-                        log.debug("kafka: %s", message.error())
-                if good and not self._loop.is_closed():
-                    self._loop.call_soon_threadsafe(self._heard, good)
-                if len(good) < len(messages):
-                    # An error that stays, such as a topic that is gone, must not keep a core busy.
-                    self._stop.wait(0.1)
-            self._keep_offsets(consumer)
-        finally:
-            try:
-                consumer.close()
-            except Exception as error:
-                log.debug("the consumer did not close: %s", error)
-
-    def _keep_offsets(self, consumer: Consumer) -> None:
-        while self._settled:
-            try:
-                consumer.store_offsets(message=self._settled.popleft())
-            except Exception as error:
-                # The partition is somebody else's by now: he gets the message again, and that is harmless.
-                log.debug("an offset was not kept: %s", error)

@@ -11,7 +11,7 @@ import msgspec
 from confluent_kafka import KafkaError, Message, Producer
 
 from duly.adapters.kafka.address import KafkaAddress
-from duly.adapters.kafka.client import common, producer
+from duly.adapters.kafka.client import producer
 from duly.adapters.kafka.topics import EVENTS, Topics
 from duly.domain.errors import Unavailable
 from duly.domain.events import Happened, event_of, is_dead_letter
@@ -28,7 +28,7 @@ class KafkaEvents:
 
     def __init__(self, address: KafkaAddress) -> None:
         self._address = address
-        self._topics = Topics(address, common(address))
+        self._topics = Topics(address)
         self._events = f"{address.prefix}.events"
         self._letters = f"{address.prefix}.dead-letters"
         self._producer: Producer | None = None

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
-
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from typing import TYPE_CHECKING
 
 from duly.adapters.kafka.address import KafkaAddress
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
 
 log = logging.getLogger("duly.kafka")
 
@@ -24,9 +23,8 @@ _TIMEOUT = 5.0
 class Topics:
     """Knows which topics there are. Every call may take seconds: it is made aside."""
 
-    def __init__(self, address: KafkaAddress, settings: Mapping[str, Any]) -> None:
+    def __init__(self, address: KafkaAddress) -> None:
         self._address = address
-        self._settings = dict(settings)
         self._admin: AdminClient | None = None
         self._known: set[str] = set()
 
@@ -40,8 +38,14 @@ class Topics:
 
     def make(self, name: str, partitions: int, kept: Mapping[str, str]) -> bool:
         """See to it that it is there; False when the brokers are away."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+        from confluent_kafka.cimpl import NewTopic
+
+        from duly.adapters.kafka.client import common
+
         if self._admin is None:
-            self._admin = AdminClient(self._settings)
+            self._admin = AdminClient(common(self._address))
         try:
             found = self._admin.list_topics(timeout=_TIMEOUT)
             if name not in found.topics:

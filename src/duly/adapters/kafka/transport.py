@@ -4,7 +4,8 @@
     duly.bell           "something is ready", "somebody is to stop", "something is due at …"; every process hears all of it
 
 Nothing here is true. Messages are lost while no broker answers, repeated after a rebalance, late behind a worker that hangs; the worker
-claims what they name in the store, and looks there by itself every second. Offsets are committed after the claim, because a worker that
+claims what they name in the store, and looks there by itself every second. Nobody joins before he has to: the library is loaded, and
+the brokers are asked, when there is something to say or to wait for. Offsets are committed after the claim, because a worker that
 dies before it need not cost the others a second.
 """
 
@@ -17,16 +18,17 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
-
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message, Producer, TopicPartition
+from typing import TYPE_CHECKING, Protocol
 
 from duly.adapters.kafka.address import KafkaAddress
-from duly.adapters.kafka.client import Listener, common, producer
+from duly.adapters.kafka.listener import Listener
 from duly.adapters.kafka.topics import HINTS, Topics
 from duly.domain.announcements import Announcement, decode, encode
 from duly.domain.instants import Instant
 from duly.ports.transport import Transport
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 log = logging.getLogger("duly.transport")
 
@@ -38,6 +40,8 @@ GATHER_FOR = 0.002
 WORTH_FOR_MS = 5_000
 # After a try to make a topic has failed.
 TRY_AGAIN_AFTER = 1.0
+# A worker that begins beside a full queue needs no mail, and joins nothing until it finds no work; after so many seconds it hears cancels.
+HEAR_CANCELS_AFTER = 10.0
 
 
 class LocalBell(Transport, Protocol):
@@ -59,7 +63,7 @@ class KafkaTransport:
     def __init__(self, address: KafkaAddress, bell: LocalBell) -> None:
         self._address = address
         self._bell = bell
-        self._topics = Topics(address, common(address))
+        self._topics = Topics(address)
         self._producer: Producer | None = None
         self._bell_topic = f"{address.prefix}.bell"
         self._making: dict[str, asyncio.Task[None]] = {}
@@ -67,6 +71,7 @@ class KafkaTransport:
         self._words: set[str] = set()
         self._due: Instant | None = None
         self._sending: asyncio.TimerHandle | None = None
+        self._hearing: asyncio.TimerHandle | None = None
         self._bell_listener: Listener | None = None
         self._mail_listener: Listener | None = None
         self._mail: deque[tuple[Message, Announcement]] = deque(maxlen=MOST_WAITING)
@@ -99,7 +104,7 @@ class KafkaTransport:
         return await self._bell.wait_flow(timeout)
 
     async def wait_cancel(self, timeout: float) -> bool:
-        self._hear_bell()
+        self._hear_bell_later()
         return await self._bell.wait_cancel(timeout)
 
     async def wait_due(self, until: Instant, timeout: float) -> list[Instant]:
@@ -126,14 +131,18 @@ class KafkaTransport:
         if self._bell_listener is None and not self._is_closed:
             if not self._topics.has(self._bell_topic):
                 self._make_aside(self._bell_topic, 1)
-            self._bell_listener = Listener(self._bell_consumer, asyncio.get_running_loop(), self._heard_bell, "duly-kafka-bell")
 
-    def _bell_consumer(self) -> Consumer:
-        # Everybody hears everything from now on: a group of its own that commits nothing.
-        group = f"{self._address.prefix}.bell.{secrets.token_hex(8)}"
-        consumer = Consumer({**common(self._address), "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "latest"})
-        consumer.assign([TopicPartition(self._bell_topic, 0, OFFSET_END)])
-        return consumer
+            def consumer() -> Consumer:
+                from duly.adapters.kafka.client import bell_consumer
+
+                return bell_consumer(self._address, self._bell_topic)
+
+            self._bell_listener = Listener(consumer, asyncio.get_running_loop(), self._heard_bell, "duly-kafka-bell")
+
+    def _hear_bell_later(self) -> None:
+        """Who waits for nothing but cancels is a worker, and one that has had work since it began hears of them by its heartbeat."""
+        if self._bell_listener is None and self._hearing is None and not self._is_closed:
+            self._hearing = asyncio.get_running_loop().call_later(HEAR_CANCELS_AFTER, self._hear_bell)
 
     def _heard_bell(self, messages: Sequence[Message]) -> None:
         for message in messages:
@@ -162,26 +171,16 @@ class KafkaTransport:
 
     def listen(self, pool: str, alike: str) -> None:
         if self._mail_listener is None and not self._is_closed:
-            self._make_aside(self._topic(pool), self._address.partitions)
+            topic = self._topic(pool)
+            self._make_aside(topic, self._address.partitions)
 
             def consumer() -> Consumer:
-                made = Consumer(
-                    {
-                        **common(self._address),
-                        "group.id": f"{self._topic(pool)}.{alike}",
-                        "partition.assignment.strategy": "cooperative-sticky",
-                        "session.timeout.ms": 10_000,
-                        "max.poll.interval.ms": 30_000,
-                        # What was said before somebody listened has been said again since.
-                        "auto.offset.reset": "latest",
-                        "enable.auto.offset.store": False,
-                        "auto.commit.interval.ms": 1_000,
-                    }
-                )
-                made.subscribe([self._topic(pool)])
-                return made
+                from duly.adapters.kafka.client import mail_consumer
+
+                return mail_consumer(self._address, topic, alike)
 
             self._mail_listener = Listener(consumer, asyncio.get_running_loop(), self._heard_mail, "duly-kafka-mail")
+            self._hear_bell()
 
     def received(self) -> list[Announcement]:
         found = [announcement for _, announcement in self._mail]
@@ -225,6 +224,8 @@ class KafkaTransport:
         if not self._topics.has(topic):
             self._make_aside(topic, partitions)
         if self._producer is None:
+            from duly.adapters.kafka.client import producer
+
             self._producer = producer(self._address, **{"linger.ms": 0, "message.timeout.ms": WORTH_FOR_MS})
         try:
             self._producer.produce(topic, message, key, partition, on_delivery=self._delivered)
@@ -256,8 +257,9 @@ class KafkaTransport:
 
     async def close(self) -> None:
         self._is_closed = True
-        if self._sending is not None:
-            self._sending.cancel()
+        for timer in (self._sending, self._hearing):
+            if timer is not None:
+                timer.cancel()
         for task in list(self._making.values()):
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
