@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from heapq import nsmallest
 
 from duly.domain.announcements import Announcement, Named, in_messages
 from duly.domain.fairness import Ask, Work, share_out
@@ -23,6 +24,9 @@ from duly.ports.clock import Clock
 from duly.ports.store import Route, StoreQueue
 from duly.ports.transport import Courier, Transport
 from duly.roles.loop import Step
+
+# Whether a deep queue moves is seen by the first of so many of its tenants: those who come next.
+HEADS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ class Crier:
 
     async def _call_deep(self, by_route: dict[int, list[Work]], now: Micros) -> int:
         # By the ids that stand there, because a flood that came at once is all of one rank.
-        asks = [Ask(item.route, item.tenant, 1) for items in by_route.values() for item in items]
+        asks = [Ask(item.route, item.tenant, 1) for items in by_route.values() for item in nsmallest(HEADS, items, lambda item: item.head)]
         heads: dict[int, set[Named]] = {route: set() for route in by_route}
         for name in await self._queue.peek(asks) if asks else []:
             heads[name.route].add(name)
