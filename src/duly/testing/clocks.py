@@ -37,10 +37,15 @@ class NodeClock:
         self._since = loop.now
         self._base: float = origin
         self._rate = 1.0
+        self._read_at = -1.0
+        self._boottime: Micros = origin
         self._offset: Micros = 0
 
     def boottime(self) -> Micros:
-        return round(self._base + (self._loop.now - self._since) * SECOND * self._rate)
+        # Asked for far more often than it moves.
+        if self._read_at != (now := self._loop.now):
+            self._read_at, self._boottime = now, round(self._base + (now - self._since) * SECOND * self._rate)
+        return self._boottime
 
     def now(self) -> Instant:
         return self.boottime() + self._offset
@@ -60,3 +65,4 @@ class NodeClock:
         """From now on it runs at this rate. It may be farther off now than it will be when it is next set."""
         self.measure()
         self._base, self._since, self._rate = self.boottime(), self._loop.now, rate
+        self._read_at = -1.0

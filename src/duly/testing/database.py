@@ -6,20 +6,25 @@ prepared statement is still prepared. What the engine would commit is a savepoin
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from duly.adapters.sql.engine import Action, Lane, Rows
-from duly.adapters.sql.engine_sqlite import InlineSqliteEngine, SqliteEngine, translate
+from duly.adapters.sql.engine import Action, Call, Lane, Many, Rows
+from duly.adapters.sql.engine_sqlite import InlineSqliteEngine, SqliteEngine, _bind, translate
 from duly.adapters.sql.migrate import upgrade
-from duly.adapters.sql.statements import Statement, statements
+from duly.adapters.sql.statements import statements
 from duly.domain.ids import new_id
 from duly.domain.instants import Instant
 from duly.domain.shards import shard_of
 from duly.ports.clock import Clock, Entropy
+
+# What is asked again and again and changes seldom: the answer is kept until a statement that writes names one of these tables.
+KEPT = {"routes": {"routes"}, "awaited_jobs": {"awaited", "jobs"}}
+_WORD = re.compile(r"\w+")
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -83,6 +88,11 @@ class VirtualEngine(SqliteEngine):
         self.writes = 0
         self.pause: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._statements = statements("sqlite")
+        self._texts = _texts()
+        # Whether the action that is being driven has written.
+        self._has_written = False
+        # What the statements in KEPT have answered.
+        self._kept: dict[str, Rows] = {}
         self._in_memory = True
         self._now = now
         # Whoever is tested may enqueue from a thread of its own.
@@ -91,8 +101,51 @@ class VirtualEngine(SqliteEngine):
     _writes = _reads = None  # type: ignore[assignment]
 
     async def run(self, action: Callable[[], Action[T]], lane: Lane = Lane.GENERAL) -> T:
-        result: T = await self._submit(self._writes, lambda connection: self.drive(connection, action()))
-        return result
+        if self.pause is not None:
+            await self.pause()
+        with self._turn:
+            connection, self._has_written = self.database.connection, False
+            try:
+                return self.drive(connection, action())
+            except BaseException as error:
+                if self._has_written:
+                    connection.execute("ROLLBACK TO job")
+                if isinstance(error, sqlite3.Error):
+                    raise translate(error) from error
+                raise
+            finally:
+                if self._has_written:
+                    connection.execute("RELEASE job")
+                    self.writes += 1
+
+    def drive(self, connection: sqlite3.Connection, action: Action[T]) -> T:
+        """As everywhere; the savepoint is set before the first statement that writes. Most looks find nothing, and need none."""
+        rows: Rows = ()
+        try:
+            wanted = next(action)
+            while True:
+                text, only_reads, outdates = self._texts[wanted.name]
+                if outdates:
+                    self._forget(outdates)
+                if wanted.__class__ is Call:
+                    if not only_reads and not self._has_written:
+                        self._begin_to_write(connection)
+                    rows = connection.execute(text, _bind(wanted.params)).fetchall()
+                else:
+                    if wanted.params:
+                        if not self._has_written:
+                            self._begin_to_write(connection)
+                        many = cast(Many, wanted)
+                        connection.executemany(text, many.params if many.is_bound else [_bind(params) for params in many.params])
+                    rows = ()
+                wanted = action.send(rows)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def _begin_to_write(self, connection: sqlite3.Connection) -> None:
+        connection.execute("SAVEPOINT job")
+        self._has_written = True
 
     async def read(self, action: Callable[[], Action[T]]) -> T:
         if self.pause is not None:
@@ -103,14 +156,24 @@ class VirtualEngine(SqliteEngine):
     async def fetch(self, name: str, params: Mapping[str, Any], lane: Lane = Lane.GENERAL) -> Rows:
         if self.pause is not None:
             await self.pause()
-        statement = self._statements[name]
+        text, only_reads, outdates = self._texts[name]
         with self._turn:
-            self.writes += not _only_reads(statement)
+            if (kept := self._kept.get(name)) is not None:
+                return kept
+            self.writes += not only_reads
+            self._forget(outdates)
             try:
                 # One statement is all or nothing by itself.
-                return self._execute(self.database.connection, statement, params)
+                rows: Rows = self.database.connection.execute(text, _bind(params)).fetchall()
             except sqlite3.Error as error:
                 raise translate(error) from error
+            if name in KEPT:
+                self._kept[name] = rows
+            return rows
+
+    def _forget(self, outdated: Sequence[str]) -> None:
+        for name in outdated:
+            self._kept.pop(name, None)
 
     def look(self, name: str, params: Mapping[str, Any]) -> Rows:
         """The rows of a statement that only reads, at once and past every fault: for whoever stands outside."""
@@ -122,6 +185,7 @@ class VirtualEngine(SqliteEngine):
             await self.pause()
         with self._turn:
             self.writes += 1
+            self._kept.clear()
             result, error = self.database.transact(work)
         if error is not None:
             raise error
@@ -138,8 +202,13 @@ class VirtualEngine(SqliteEngine):
 
 
 @cache
-def _only_reads(statement: Statement) -> bool:
-    return statement.only_reads
+def _texts() -> dict[str, tuple[str, bool, tuple[str, ...]]]:
+    """Every statement by name, whether it only reads, and which kept answers it outdates."""
+    found: dict[str, tuple[str, bool, tuple[str, ...]]] = {}
+    for name, statement in statements("sqlite").items():
+        words = set() if statement.only_reads else set(_WORD.findall(statement.text))
+        found[name] = statement.text, statement.only_reads, tuple(kept for kept, tables in KEPT.items() if words & tables)
+    return found
 
 
 def on_few_shards(entropy: Entropy, clock: Clock, shards: int) -> Entropy:

@@ -102,7 +102,8 @@ class Fleet:
         self.bell = bell = Switchboard(self.alarm.ring)
         plain = store_on(self.engine)
         clock = self.clock
-        self.quotas = Directory(plain.tenants, clock)
+        # Nobody can change them here.
+        self.quotas = Directory(plain.tenants, clock, trusted_for=FOR_EVER)
         self.conductor = Conductor(plain.flows, plain.definitions, plain.cancels, self.quotas, bell, clock)
         self.store = store = conducted(plain, self.conductor, Beside(), Dependents(plain.awaited, bell, clock))
         of_jobs = on_few_shards(self.entropy, clock, 1)
@@ -121,7 +122,7 @@ class Fleet:
         self._round_at: Instant | None = None
         self._rest = FIRST_ROUND
         self._seen_writes = -1
-        self._next: tuple[Instant | None, bool] = (None, False)
+        self._next: tuple[Instant | None, bool, bool] = (None, False, False)
         # When workers that were killed are missed.
         self._missed_at: list[Instant] = []
         self._keep_time_at: Instant | None = None
@@ -332,9 +333,15 @@ class Fleet:
             if is_cancel:
                 await self._tried(hired.worker.heartbeat.beat(self.store.liveness))
             if is_ready or is_cancel or hired.wake.is_set():
-                await self.step(hired, now)
+                await self.step(hired, now, is_ready=is_ready)
+                # What the first one has left, if anything, is for the next.
+                is_ready = is_ready and self._has_work()
         # What was claimed begins, and what ends at once has ended when the worker is stepped again.
-        await asyncio.sleep(0)
+        await self.loop.rest()
+        for hired in self.hired:
+            # It would take a breath before it reports; here nothing is gained by that, and the instant would be over.
+            if hired.worker._runners.done:
+                hired.wake.set()
         return True
 
     def _is_rung(self) -> bool:
@@ -370,26 +377,38 @@ class Fleet:
             self._dispatched = (now, self.engine.writes)
         for hired in limited:
             await self.step(hired, now)
+        if limited:
+            # Who was asked to stop has its say.
+            await self.loop.rest()
         return True
 
-    async def step(self, hired: Hired, now: Instant) -> None:
-        """Step a worker on its own node, or see it killed."""
-        hired.ended = ended = self.loop.create_future()
-        step = hired.node.spawn(hired.worker.step(now))
-        step.add_done_callback(lambda _: None if ended.done() else ended.set_result(None))
-        await ended
-        hired.ended = None
+    async def step(self, hired: Hired, now: Instant, *, is_ready: bool = False) -> None:
+        """Step a worker on its own node, or see it killed. It looks for work only where there is some: `is_ready` if that is known."""
+        worker, is_draining = hired.worker, hired.worker.draining
+        had_work = is_ready or self._has_work()
+        worker.draining = is_draining or not had_work
+        step = self._begun(worker.step(now), hired.node)
+        if not step.done():
+            hired.ended = ended = self.loop.create_future()
+            step.add_done_callback(lambda _: None if ended.done() else ended.set_result(None))
+            await ended
+            hired.ended = None
+        worker.draining = is_draining
         if step.done():
             try:
-                if step.result().wait == 0.0:
+                if (step.result().wait == 0.0 or not had_work) and self._has_work():
                     hired.wake.set()
             except Unavailable:
                 self._again_soon()
 
+    def _begun(self, step: Coroutine[Any, Any, Any], node: Node) -> asyncio.Future[Any]:
+        """A step, begun on a node. While the store answers at once it is over by then."""
+        return self.loop.begin(node, step) if self.engine.pause is None else node.spawn(step)
+
     async def _tried(self, step: Coroutine[Any, Any, Any]) -> None:
         """Step a role. While the store is away it is tried again after a while."""
         try:
-            await step
+            await self._begun(step, self.loop.outside)
         except Unavailable:
             self._again_soon()
 
@@ -403,20 +422,26 @@ class Fleet:
         """The clock may be off: it is put right after so long."""
         self._keep_time_at = self.clock.now() + micros
 
-    def _looked(self) -> tuple[Instant | None, bool]:
+    def _looked(self) -> tuple[Instant | None, bool, bool]:
+        """When something is due next, whether something is under way that may need a look, and whether there is something to claim."""
         if self._seen_writes != self.engine.writes:
             [row] = self.engine.look("next_instant", {"shard": 0})
-            if not row["waits"] and not row["moves"] and not self._missed_at:
+            moves = row["ready"] or row["runs"]
+            if not row["waits"] and not moves and not self._missed_at:
                 self.has_faults = False
-            self._next = row["at"], bool(row["waits"] or (row["moves"] and self.has_faults))
+            self._next = row["at"], bool(row["waits"] or (moves and self.has_faults)), bool(row["ready"])
             self._seen_writes = self.engine.writes
         return self._next
+
+    def _has_work(self) -> bool:
+        """Whether anything is ready."""
+        return self._looked()[2]
 
     def _next_instant(self, now: Instant) -> Instant | None:
         """When something has to be done next, if nobody rings before."""
         if self.is_down:
             return None
-        at, is_under_way = self._looked()
+        at, is_under_way, _ = self._looked()
         is_stuck = at is not None and at <= now
         if (is_under_way or is_stuck) and self._round_at is None:
             self._round_at = now + self._rest

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from typing import Any, cast
 
-from duly.testing.loop import Livelock, SimulatedLoop, _Handle
+from duly.testing.haste import Hasty
+from duly.testing.loop import Livelock, Node, SimulatedLoop, _Handle
 from duly.testing.strands import Strand
 
 # How long time stands still for somebody who may answer over a socket, in seconds of the real world.
@@ -21,6 +23,8 @@ class TestLoop(SimulatedLoop, asyncio.SelectorEventLoop):
 
     def __init__(self, seed: int, is_busy: Callable[[], bool]) -> None:
         self._is_busy = is_busy
+        self._resting: asyncio.Future[None] | None = None
+        self._hasty = Hasty(self, self._as_task)
         super().__init__(seed)
 
     def run_until(self, main: asyncio.Task[Any]) -> None:
@@ -30,6 +34,23 @@ class TestLoop(SimulatedLoop, asyncio.SelectorEventLoop):
         except Livelock as error:
             why = "A handler waits for something that nothing in this test brings about, or turns in a circle."
             raise RuntimeError(f"the test stands still: {error}. {why}") from error
+
+    def begin(self, node: Node, step: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
+        """Run a step of a role on a node, to its end if it need not wait; no turn of the loop is spent on it."""
+        return self._hasty.begin(step, node.context.copy())
+
+    async def rest(self) -> None:
+        """Wait until nobody can run any more at this instant."""
+        self._resting = self.create_future()
+        await self._resting
+
+    def create_task(self, coro: Any, *, name: object = None, context: Context | None = None) -> asyncio.Task[Any]:
+        if self._hasty.takes(coro):
+            return cast(asyncio.Task[Any], self._hasty.start(coro, context or copy_context()))
+        return super().create_task(coro, name=name, context=context)
+
+    def _as_task(self, coro: Any, context: Context) -> asyncio.Task[Any]:
+        return super().create_task(coro, context=context)
 
     def run_in_executor(self, executor: Any, func: Callable[..., object], *args: Any) -> Any:  # type: ignore[override]
         return self.create_task(Strand(lambda: func(*args)).run())
@@ -42,6 +63,10 @@ class TestLoop(SimulatedLoop, asyncio.SelectorEventLoop):
             self.call_exception_handler({"message": "a callback failed", "exception": error})
 
     def _look_outside(self) -> bool:
+        if self._resting is not None:
+            self._resting.set_result(None)
+            self._resting = None
+            return True
         # Time is about to move on: whoever turned in a circle would not let it.
         self.steps = 0
         # The loop's own pipe is always there.

@@ -19,14 +19,17 @@ TRUSTED_FOR: Micros = 2 * SECOND
 
 
 class Directory:
-    """The quotas of all tenants that have any. Callers that come at once share one read."""
+    """The quotas of all tenants that have any, believed for so long. Callers that come at once share one read."""
 
-    def __init__(self, store: Tenants, clock: Clock) -> None:
+    def __init__(self, store: Tenants, clock: Clock, trusted_for: Micros = TRUSTED_FOR) -> None:
         self._store = store
         self._clock = clock
+        self._trusted_for = trusted_for
         self._known = Bounded({}, 0)
         self._read_at: Instant | None = None
         self._reading: asyncio.Task[Bounded] | None = None
+        # How often they were changed here: what was read before the last change is not kept.
+        self._changes = 0
 
     async def all(self, newest: int = 0) -> Mapping[int, Quotas]:
         """By the numbers of the tenants; who is not in it has no quotas. At most two seconds old.
@@ -48,11 +51,12 @@ class Directory:
 
     def forget(self) -> None:
         """Somebody changed them here: whoever asks next reads anew."""
+        self._changes += 1
         self._read_at = None
         self._reading = None
 
     def _is_fresh(self) -> bool:
-        return self._read_at is not None and 0 <= self._clock.boottime() - self._read_at < TRUSTED_FOR
+        return self._read_at is not None and 0 <= self._clock.boottime() - self._read_at < self._trusted_for
 
     async def _shared_read(self) -> Bounded:
         if self._reading is None or self._reading.done():
@@ -63,8 +67,8 @@ class Directory:
 
     async def _read(self) -> Bounded:
         # The time before the read: a slow answer must not lengthen our trust in it.
-        began, mine = self._clock.boottime(), asyncio.current_task()
+        began, changes = self._clock.boottime(), self._changes
         known = await self._store.bounded()
-        if self._reading is mine:
+        if self._changes == changes:
             self._known, self._read_at = known, began
         return known

@@ -251,9 +251,11 @@ class SqliteEngine:
             while True:
                 if isinstance(wanted, Call):
                     rows = self._execute(connection, self._statements[wanted.name], wanted.params)
-                else:
+                elif wanted.params:
                     rows_of = wanted.params if wanted.is_bound else [_bind(params) for params in wanted.params]
                     connection.executemany(self._statements[wanted.name].text, rows_of)
+                    rows = ()
+                else:
                     rows = ()
                 wanted = action.send(rows)
         except StopIteration as end:
@@ -316,7 +318,9 @@ def _resolve(jobs: list[_Job]) -> None:
 _PLAIN = frozenset({int, str, float, bool, bytes, type(None)})
 
 
-def _bind(params: Mapping[str, Any]) -> dict[str, Any]:
+def _bind(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    if _PLAIN.issuperset(map(type, params.values())):
+        return params
     return {name: value if value.__class__ in _PLAIN else _bytes(value) for name, value in params.items()}
 
 

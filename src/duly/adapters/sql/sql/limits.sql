@@ -59,6 +59,10 @@ SELECT min(until) AS at, count(*) - count(until) AS unstarted FROM slots WHERE g
 -- name: look_at_gate
 UPDATE gates SET look_at = :look_at WHERE gate = :gate AND coalesce(look_at, 0) <> coalesce(CAST(:look_at AS bigint), 0);
 
+-- name: has_slots
+-- Most have a place and no limits: one look, instead of two writes that find nothing.
+SELECT 1 AS one FROM slots WHERE id = :id LIMIT 1;
+
 -- name: drop_slots
 -- The attempt has ended, or will never begin: what it held is free. A rate keeps its slot for a period from the start.
 DELETE FROM slots WHERE id = :id AND (lasts IS NULL OR (until IS NULL AND CAST(:started_at AS bigint) IS NULL)) RETURNING gate;

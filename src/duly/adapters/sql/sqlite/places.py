@@ -45,10 +45,12 @@ def pass_on(job_ids: Iterable[Any], now: Instant) -> Action[set[int]]:
 
 def leave(id: Any, job_id: Any, now: Instant, *, attempt: int, started_at: Instant | None, final: bool) -> Action[set[int]]:
     """An attempt has ended: its slots are free, and so is its place if that was the end of the execution. Answers routes."""
-    gates = {as_uuid(row["gate"]) for row in (yield Call("drop_slots", {"id": id, "started_at": started_at}))}
-    if started_at is not None:
-        yield Call("time_slots", {"id": id, "attempt": attempt, "started_at": started_at})
-    routes = yield from open_all(gates, now)
+    routes: set[int] = set()
+    if (yield Call("has_slots", {"id": id})):
+        gates = {as_uuid(row["gate"]) for row in (yield Call("drop_slots", {"id": id, "started_at": started_at}))}
+        if started_at is not None:
+            yield Call("time_slots", {"id": id, "attempt": attempt, "started_at": started_at})
+        routes = yield from open_all(gates, now)
     if final and (yield Call("free_place", {"job_id": job_id, "id": id})):
         routes |= yield from pass_on([job_id], now)
     return routes
