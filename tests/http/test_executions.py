@@ -9,9 +9,11 @@ import httpx
 import pytest
 
 from duly.domain.access import Role
-from duly.domain.execution import Claimed
+from duly.domain.execution import Claimed, WorkerId
 from duly.domain.instants import SECOND
 from duly.domain.lifecycle import State
+from duly.domain.signature import Takes
+from duly.ports.store import WorkerAbout
 from tests.http.conftest import ADMIN, START, STRANGER, VIEWER, Bench, key_row
 
 
@@ -99,6 +101,60 @@ async def test_a_job_is_run_now_by_hand(bench: Bench, admin: httpx.AsyncClient) 
     assert (own.status_code, other.status_code, refused.status_code) == (201, 201, 422)
     assert (await admin.get(own.headers["location"])).json()["trigger"] == "manual"
     assert (await admin.get(other.headers["location"])).json()["trigger"] == "manual"
+
+
+async def test_a_payload_that_no_worker_would_take_is_refused_where_it_comes_in(bench: Bench, admin: httpx.AsyncClient) -> None:
+    job = await bench.job(target={"handler": "shop.mail"})
+    paths = [f"/v1/jobs/{job}/executions", f"/v1/jobs/{job}/run"]
+    wrong: dict[str, Any] = {"payload": {"usr_id": 7}}
+
+    async def answers(body: dict[str, Any]) -> list[int]:
+        """One after the other, and many at once."""
+        found = [(await admin.post(path, json=body)).status_code for path in paths]
+        return [*found, (await admin.post(f"{paths[0]}:batch", json={"executions": [{}, body]})).status_code]
+
+    async def hire(takes: dict[str, Takes], **fields: Any) -> WorkerId:
+        about = WorkerAbout(**{"pool": "default", "handlers": ["shop.mail"], "takes": takes} | fields)
+        return await bench.store.liveness.register("w", about, bench.clock.now(), 60 * SECOND)
+
+    assert await answers(wrong) == [201, 201, 201]  # nobody is there who could say
+    await hire({"shop.mail": Takes(("user_id", "region"), ("user_id",))})
+    await hire({"shop.mail": Takes(("usr_id",))}, pool="other")
+    bench.clock.turn(11 * SECOND)
+    refused = await admin.post(paths[1], json=wrong)
+    problem = refused.json()
+
+    assert (refused.status_code, problem["code"]) == (422, "DULY-E117")
+    assert (problem["field"], problem["detail"]) == ("payload.usr_id", "shop.mail has no argument 'usr_id'.")
+    assert problem["hint"] == "Did you mean user_id? It takes user_id, region (optional)."
+    assert await answers(wrong) == await answers({"payload": {}}) == await answers({"payload": [1]}) == [422, 422, 422]
+    assert await answers({"payload": {"user_id": "of any type"}}) == await answers({}) == [201, 201, 201]
+    # A newer one takes it: known at once, though what was known of the others is not old.
+    second = await hire({"shop.mail": Takes(("usr_id",))})
+    assert await answers(wrong) == [201, 201, 201]
+    await bench.store.liveness.retire(second, bench.clock.now())
+    bench.clock.turn(11 * SECOND)
+    assert await answers(wrong) == [422, 422, 422]
+    # One that does not say what it takes may take it.
+    await hire({})
+    assert await answers(wrong) == [201, 201, 201]
+
+
+async def test_a_replay_with_another_payload_is_held_to_the_same(bench: Bench, admin: httpx.AsyncClient) -> None:
+    run = await bench.enqueue(await bench.job(), payload={"m": 1})
+    await bench.finish(await bench.claim())
+    await bench.store.liveness.retire(bench.worker, bench.clock.now())
+    about = WorkerAbout(pool="default", handlers=["duly.echo"], takes={"duly.echo": Takes(("n",))})
+    await bench.store.liveness.register("w2", about, bench.clock.now(), 60 * SECOND)
+    bench.clock.turn(11 * SECOND)
+    path = f"/v1/executions/{run}/replay"
+
+    refused = await admin.post(path, json={"payload": {"m": 2}})
+    other = await admin.post(path, json={"payload": {"n": 2}})
+    as_it_was = await admin.post(path)
+
+    assert (refused.status_code, refused.json()["code"]) == (422, "DULY-E117")
+    assert (other.status_code, as_it_was.status_code) == (201, 201)
 
 
 async def test_a_waiting_execution_is_cancelled_at_once_and_a_running_one_soon(bench: Bench, admin: httpx.AsyncClient) -> None:

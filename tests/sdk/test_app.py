@@ -12,14 +12,16 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from duly import App, Context, Invalid, Retry, Rule, current
+from duly import App, Context, Invalid, Retry, Rule, Secret, current
 from duly.domain.ids import parse_execution_id
 from duly.domain.instants import SECOND
 from duly.domain.job import JobType, Priority
 from duly.domain.lifecycle import JobState, State
 from duly.domain.retry import Backoff, RetryRule
+from duly.domain.signature import Takes
+from duly.executors.python import python_handlers
 from duly.ports.endings import Failure
-from duly.ports.handlers import ExecutorKind
+from duly.ports.handlers import ExecutorKind, Registry
 from duly.ports.store import ExecutionFilter
 from duly.sdk.app import ARCHIVED
 from tests.executors.attempts import python as attempt_of
@@ -223,6 +225,20 @@ async def test_bad_arguments_are_refused_when_they_are_enqueued(app: App) -> Non
     with pytest.raises(Invalid) as refused:
         await app.job(name="text")(_takes_text).enqueue("a\x00b")
     assert refused.value.code == "DULY-E110"
+
+
+def test_a_handler_says_what_it_takes(app: App) -> None:
+    @app.job
+    async def resize(ctx: Context, width: int, height: int = 1, token: Secret = Secret.env("TOKEN")) -> None: ...
+
+    @app.job(batch=10)
+    async def many(items: list[int]) -> None: ...
+
+    registry = Registry()
+    for handler in python_handlers(app.calls(), threads=0, processes=None):
+        registry.add(handler)
+
+    assert registry.takes() == {"resize": Takes(("width", "height", "token"), ("width",))}
 
 
 async def _takes_text(text: str) -> None: ...

@@ -109,6 +109,7 @@ class Work:
             pool=settings.pool,
             labels=settings.labels,
             handlers=registry.names(),
+            takes=registry.takes(),
             slots=settings.slots,
             host=settings.hostname,
             pid=os.getpid(),

@@ -39,7 +39,11 @@ def python_handlers(
                 if processes is None:
                     raise ValueError(f"{name} runs in a child process; give the worker an application reference, such as shop.jobs:app.")
                 run = _in_process(name, processes)
-                handlers.append(Handler(name, run, processes.close, may_die=True, places=processes, secret_defaults=call.secret_defaults))
+                handlers.append(
+                    Handler(
+                        name, run, processes.close, may_die=True, places=processes, secret_defaults=call.secret_defaults, takes=call.takes
+                    )
+                )
             case _:
                 assert_never(call.kind)
     return handlers
@@ -49,7 +53,7 @@ def _handler(
     call: PythonCall, run: Callable[[Any], Coroutine[Any, Any, Any]], close: Callable[[], Awaitable[None]] | None = None
 ) -> Handler:
     if call.batch == 1:
-        return Handler(call.name, run, close, secret_defaults=call.secret_defaults)
+        return Handler(call.name, run, close, secret_defaults=call.secret_defaults, takes=call.takes)
 
     async def run_one(attempt: Attempt) -> Any:
         # A job that names a batch handler without a batch of its own.

@@ -116,7 +116,7 @@ async def cancel_execution(call: Call, execution_id: ExecutionId, body: NothingS
     role=Role.OPERATOR,
     status=201,
     answer=EnqueuedView,
-    problems=("DULY-E204", "DULY-E205", "DULY-E207", "DULY-E210", "DULY-E212", *QUOTAS, *SECRET_PROBLEMS),
+    problems=("DULY-E117", "DULY-E204", "DULY-E205", "DULY-E207", "DULY-E210", "DULY-E212", *QUOTAS, *SECRET_PROBLEMS),
     body_optional=True,
     idempotent=True,
     response_headers=enqueue.LOCATION,

@@ -18,6 +18,7 @@ from duly.domain.job import JobVersion, Target
 from duly.domain.lifecycle import Outcome
 from duly.domain.logs import LONGEST_LINE, Allowance, dropped_words, limit_words
 from duly.domain.redaction import Veil, without_credentials, without_named
+from duly.domain.signature import Takes
 
 if TYPE_CHECKING:
     from duly.ports.parents import Parent
@@ -321,6 +322,8 @@ class PythonCall:
     batch: int = 1
     # Arguments whose default is a secret, by its reference.
     secret_defaults: Mapping[str, str] = field(default_factory=dict)
+    # What it takes; None: that is not known.
+    takes: Takes | None = None
 
 
 class CallSource(Protocol):
@@ -360,6 +363,8 @@ class Handler:
     places: Places | None = None
     # Arguments that it takes from secrets, by their references, unless the payload has them.
     secret_defaults: Mapping[str, str] = field(default_factory=dict)
+    # The names of its arguments; None: it does not say.
+    takes: Takes | None = None
 
 
 @dataclass(slots=True)
@@ -375,6 +380,10 @@ class Registry:
     def names(self) -> list[str]:
         """What is offered, in order."""
         return sorted(self.by_name)
+
+    def takes(self) -> dict[str, Takes]:
+        """What they take, of those that say so."""
+        return {name: handler.takes for name, handler in sorted(self.by_name.items()) if handler.takes is not None}
 
     def get(self, name: str) -> Handler | None:
         """The handler of that name."""

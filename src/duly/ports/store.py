@@ -24,6 +24,7 @@ from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant, Micros
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import JobState, State
+from duly.domain.signature import Takes
 from duly.ports.alerts import AlertStore
 from duly.ports.audit import Audit
 from duly.ports.awaited import AwaitedJobs
@@ -170,6 +171,8 @@ class WorkerAbout:
     draining: bool = False
     # How far its machine's clock is ahead of the store's, as it last said; None: it does not know.
     skew: Micros | None = None
+    # What its handlers take, of those that say so.
+    takes: dict[str, Takes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +256,9 @@ class Insights(Protocol):
 
     async def workers(self, now: Instant, tenant: int | None = None) -> list[WorkerRow]:
         """Live ones, and lost ones of the last hour; with a tenant what each of them runs of that tenant's."""
+
+    async def offers(self, now: Instant, tenant: int) -> list[WorkerAbout]:
+        """What the live workers that serve a tenant say of themselves."""
 
     async def standing_counts(self, tenant: int) -> dict[State, int]:
         """How many executions stand in each state."""

@@ -10,6 +10,7 @@ import msgspec
 
 from duly.domain.errors import Invalid
 from duly.domain.secrets import MARK, Secret, is_marked
+from duly.domain.signature import Takes
 from duly.sdk.context import Context
 
 
@@ -51,6 +52,12 @@ class Arguments:
     def fields(self) -> list[str]:
         """The names of what it takes, in order, but for the context."""
         return list(self._fields)
+
+    @property
+    def takes(self) -> Takes:
+        """The same, and which of them have no default."""
+        parameters = self._signature.parameters
+        return Takes(tuple(self._fields), tuple(name for name in self._fields if parameters[name].default is inspect.Parameter.empty))
 
     def of_call(self, call: Any) -> str:
         """The payload of one call of many: its keyword arguments."""

@@ -73,7 +73,8 @@ class Task(Generic[P, R]):
             many = batch.call_async if is_async else batch.call_sync
             return PythonCall(self.name, self.kind, many(self._function, self.arguments), self.spec.batch)
         single = self._call_async if is_async else self._call_sync
-        return PythonCall(self.name, self.kind, single(self.arguments), secret_defaults=self.arguments.secret_defaults)
+        arguments = self.arguments
+        return PythonCall(self.name, self.kind, single(arguments), secret_defaults=arguments.secret_defaults, takes=arguments.takes)
 
     def _call_async(self, arguments: Arguments) -> Callable[[Attempt], Coroutine[Any, Any, Any]]:
         function: Any = self._function

@@ -185,7 +185,7 @@ class Fleet:
                 registry.add(handler)
         slots = slots or self.slots
         node, wake, store = self.loop.add_node(name), Wake(self.alarm), self.store
-        about = WorkerAbout(pool=pool, labels=dict(labels), handlers=registry.names(), slots=slots)
+        about = WorkerAbout(pool=pool, labels=dict(labels), handlers=registry.names(), slots=slots, takes=registry.takes())
         number = await store.liveness.register(name, about, self.clock.now(), FOR_EVER)
         settings = WorkerSettings(
             name=name,

@@ -27,6 +27,7 @@ from duly.usecases.coalesce import Coalescer
 from duly.usecases.deeds import enqueued
 from duly.usecases.jobs import Jobs
 from duly.usecases.quotas import Directory
+from duly.usecases.signatures import Signatures
 from duly.usecases.wanted import Wanted as Wanted
 
 # A call with so many executions shares its commit with calls of its kind only.
@@ -69,6 +70,7 @@ class Executions:
         self._entropy = entropy
         self._transport = transport
         self._sealed = sealed
+        self._signatures = Signatures(insights, clock)
         self._enqueues: Coalescer[_Submission, dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=_size)
         # Whoever brings one must not wait behind somebody's thousands.
         self._bulk: Coalescer[_Submission, dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=_size)
@@ -78,9 +80,13 @@ class Executions:
     async def enqueue(
         self, actor: Actor, job_id: JobId, wanted: Sequence[Wanted], idempotency: Idempotency | None = None
     ) -> list[NewExecution]:
-        """Enqueue all or none; concurrent calls share a commit. Acknowledged means committed."""
+        """Enqueue all or none; concurrent calls share a commit. Acknowledged means committed.
+
+        A payload that none of the workers that are there would take is refused (DULY-E117).
+        """
         job = await self._jobs.show(actor, job_id)
         try:
+            await self._signatures.check(job, [want.payload for want in wanted if want.payload is not None])
             return await self.enqueue_for(job, wanted, idempotency, actor=actor)
         except DulyError:
             earlier = await self._made_with(actor, idempotency)
@@ -207,6 +213,8 @@ class Executions:
             )
         job = await self._jobs.show(actor, past.job_id)
         _refuse_cancelled(job)
+        if payload is not None:
+            await self._signatures.check(job, [payload])
         return job, Wanted(payload=payload if payload is not None else past.payload, trigger=Trigger.REPLAY)
 
     async def cancel(self, actor: Actor, id: ExecutionId) -> Execution:

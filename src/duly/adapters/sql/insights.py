@@ -6,12 +6,12 @@ from typing import Any
 
 from duly.adapters.sql.engine import Engine, one
 from duly.adapters.sql.listing import LAST_ID
-from duly.adapters.sql.rows import as_uuid, attempt_of, execution_of, log_of, worker_of
+from duly.adapters.sql.rows import about_of, as_uuid, attempt_of, execution_of, log_of, worker_of
 from duly.domain.execution import Attempt, Execution, LogLine
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import HOUR, Instant
 from duly.domain.lifecycle import JobState, State, is_final
-from duly.ports.store import ExecutionFilter, WorkerRow
+from duly.ports.store import ExecutionFilter, WorkerAbout, WorkerRow
 
 # A listing by state reads from the table that the state is: never a scan of the history.
 _IDS_BY_STATE = {State.SCHEDULED: "ids_scheduled", State.BLOCKED: "ids_blocked", State.PENDING: "ids_pending", State.RUNNING: "ids_running"}
@@ -73,6 +73,9 @@ class SqlInsights:
 
     async def workers(self, now: Instant, tenant: int | None = None) -> list[WorkerRow]:
         return [worker_of(row) for row in await self._engine.fetch("workers", {"lost_since": now - HOUR, "tenant": tenant})]
+
+    async def offers(self, now: Instant, tenant: int) -> list[WorkerAbout]:
+        return [about_of(row) for row in await self._engine.fetch("offers", {"now": now, "tenant": tenant})]
 
     async def standing_counts(self, tenant: int) -> dict[State, int]:
         counts: dict[State, int] = {}

@@ -234,12 +234,17 @@ def log_of(row: Row) -> tuple[int, int, LogLine]:
     return row["seq"], row["attempt"], LogLine(row["at"], row["level"], row["message"], msgspec.json.decode(fields) if fields else {})
 
 
+def about_of(row: Row) -> WorkerAbout:
+    """What a worker says of itself."""
+    return _about_decoder.decode(row["about"])
+
+
 def worker_of(row: Row) -> WorkerRow:
     """A worker with how much it runs."""
     return WorkerRow(
         id=row["id"],
         name=row["name"],
-        about=_about_decoder.decode(row["about"]),
+        about=about_of(row),
         started_at=row["started_at"],
         expires_at=row["expires_at"],
         lost_at=row["lost_at"],

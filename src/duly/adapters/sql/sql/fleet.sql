@@ -52,6 +52,10 @@ INSERT INTO workers (name, started_at, expires_at, about, tenant, family)
 VALUES (:name, :now, :expires_at, :about, :tenant, :family)
 RETURNING id;
 
+-- name: offers
+-- Read for what comes in: without a count of what each of them runs.
+SELECT about FROM workers WHERE lost_at IS NULL AND expires_at > :now AND coalesce(tenant, :tenant) = :tenant;
+
 -- name: renew_worker
 -- No row: the worker is lost, its leases are gone or going; it stops its handlers. A renewal that arrives after a younger one
 -- shortens nothing, because the worker trusts the younger one by then; but a life beyond all sense (the store's clock was set
