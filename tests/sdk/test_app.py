@@ -26,6 +26,8 @@ from duly.ports.store import ExecutionFilter
 from duly.sdk.app import ARCHIVED
 from tests.executors.attempts import python as attempt_of
 
+TOKEN = Secret.env("TOKEN")
+
 
 @pytest.fixture
 async def app(tmp_path: Path) -> AsyncIterator[App]:
@@ -229,7 +231,7 @@ async def test_bad_arguments_are_refused_when_they_are_enqueued(app: App) -> Non
 
 def test_a_handler_says_what_it_takes(app: App) -> None:
     @app.job
-    async def resize(ctx: Context, width: int, height: int = 1, token: Secret = Secret.env("TOKEN")) -> None: ...
+    async def resize(ctx: Context, width: int, height: int = 1, token: Secret = TOKEN) -> None: ...
 
     @app.job(batch=10)
     async def many(items: list[int]) -> None: ...
