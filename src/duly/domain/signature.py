@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,12 +44,15 @@ def refusal(handler: str, takes: Takes, payload: str) -> Invalid | None:
     return None
 
 
-def common_refusal(handler: str, offers: Sequence[Takes | None], payload: str) -> Invalid | None:
+def common_refusal(handler: str, offers: Collection[Takes | None], payload: str) -> Invalid | None:
     """Why none of those who offer a handler would take this payload. None as long as one might: who does not say what he takes may."""
-    if not offers or any(takes is None for takes in offers):
+    if None in offers:
         return None
-    refusals = [refusal(handler, takes, payload) for takes in set(offers) if takes is not None]
-    return None if any(one is None for one in refusals) else refusals[0]
+    refused: Invalid | None = None
+    for takes in offers:
+        if takes is not None and (refused := refusal(handler, takes, payload)) is None:
+            return None
+    return refused
 
 
 def _close_to(name: str, takes: Takes) -> str:
