@@ -35,13 +35,17 @@ async def failing() -> None:
     raise ValueError("no")
 
 
+async def _rested(loop: TestLoop) -> None:
+    await loop.resting()
+
+
 def begun(loop: TestLoop, step: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
     """The step, begun by a task of the loop's; what it left for later has been done."""
     found: list[asyncio.Future[Any]] = []
 
     async def main() -> None:
         found.append(loop.begin(loop.outside, step))
-        await loop.rest()
+        await loop.resting()
 
     loop.run_until(loop.outside.spawn(main()))
     return found[0]
@@ -141,5 +145,5 @@ def test_who_asks_for_the_end_of_one_is_told(loop: TestLoop) -> None:
     ended = begun(loop, step())
     assert (ended.done(), told) == (True, [1])
     ended.add_done_callback(told.append)
-    loop.run_until(loop.outside.spawn(loop.rest()))
+    loop.run_until(loop.outside.spawn(_rested(loop)))
     assert told == [1, ended]

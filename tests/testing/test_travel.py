@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -9,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import duly.testing
-from duly import Forbidden, Invalid, NotFound, Unavailable
+from duly import App, Forbidden, Invalid, NotFound, Unavailable
 from duly.testing import TestApp
 from tests.testing.shop import (
     after_the_report,
@@ -307,3 +308,25 @@ def test_code_in_another_thread_enqueues_into_the_test() -> None:
         t.travel("1s")
 
         assert [run.state for run in t.runs(send_welcome)] == ["succeeded"]
+
+
+def test_a_handler_that_polls_without_a_pause_does_not_keep_the_roles_from_their_work() -> None:
+    shop = App("polling")
+    ran: list[int] = []
+
+    @shop.job
+    async def child() -> None:
+        ran.append(1)
+
+    @shop.job
+    async def parent() -> int:
+        await child.enqueue()
+        while not ran:
+            await asyncio.sleep(0)
+        return len(ran)
+
+    with TestApp(shop) as t:
+        run = t.enqueue(parent)
+        t.travel("1m")
+
+        assert (run.state, run.result) == ("succeeded", 1)

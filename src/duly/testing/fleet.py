@@ -337,12 +337,17 @@ class Fleet:
                 # What the first one has left, if anything, is for the next.
                 is_ready = is_ready and self._has_work()
         # What was claimed begins, and what ends at once has ended when the worker is stepped again.
-        await self.loop.rest()
+        await self._let_run()
         for hired in self.hired:
             # It would take a breath before it reports; here nothing is gained by that, and the instant would be over.
             if hired.worker._runners.done:
                 hired.wake.set()
         return True
+
+    async def _let_run(self) -> None:
+        """Let handlers run, until they wait for something or somebody has to be stepped."""
+        while not await self.alarm.wait_for(self.loop.resting()) and not self._is_rung():
+            pass
 
     def _is_rung(self) -> bool:
         bell = self.bell
@@ -379,7 +384,7 @@ class Fleet:
             await self.step(hired, now)
         if limited:
             # Who was asked to stop has its say.
-            await self.loop.rest()
+            await self._let_run()
         return True
 
     async def step(self, hired: Hired, now: Instant, *, is_ready: bool = False) -> None:

@@ -23,7 +23,7 @@ class TestLoop(SimulatedLoop, asyncio.SelectorEventLoop):
 
     def __init__(self, seed: int, is_busy: Callable[[], bool]) -> None:
         self._is_busy = is_busy
-        self._resting: asyncio.Future[None] | None = None
+        self._resting: asyncio.Future[bool] | None = None
         self._hasty = Hasty(self, self._as_task)
         super().__init__(seed)
 
@@ -39,10 +39,10 @@ class TestLoop(SimulatedLoop, asyncio.SelectorEventLoop):
         """Run a step of a role on a node, to its end if it need not wait; no turn of the loop is spent on it."""
         return self._hasty.begin(step, node.context.copy())
 
-    async def rest(self) -> None:
-        """Wait until nobody can run any more at this instant."""
+    def resting(self) -> asyncio.Future[bool]:
+        """Is True when nobody can run any more at this instant. There is one at a time."""
         self._resting = self.create_future()
-        await self._resting
+        return self._resting
 
     def create_task(self, coro: Any, *, name: object = None, context: Context | None = None) -> asyncio.Task[Any]:
         if self._hasty.takes(coro):
@@ -63,9 +63,9 @@ class TestLoop(SimulatedLoop, asyncio.SelectorEventLoop):
             self.call_exception_handler({"message": "a callback failed", "exception": error})
 
     def _look_outside(self) -> bool:
-        if self._resting is not None:
-            self._resting.set_result(None)
-            self._resting = None
+        resting, self._resting = self._resting, None
+        if resting is not None and not resting.done():
+            resting.set_result(True)
             return True
         # Time is about to move on: whoever turned in a circle would not let it.
         self.steps = 0
