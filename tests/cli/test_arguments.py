@@ -21,10 +21,11 @@ def test_an_argument_that_the_handler_does_not_have(server: Running) -> None:
 
 
 def test_an_argument_that_is_missing(server: Running) -> None:
-    ran = server.duly("run", "stubborn", "--payload", "{}")
+    for words in [(), ("--payload", "{}")]:
+        ran = server.duly("run", "stubborn", *words)
 
-    assert ran.code == 2
-    assert "stubborn needs the argument 'seconds'" in ran.err
+        assert ran.code == 2
+        assert "stubborn needs the argument 'seconds'" in ran.err
 
 
 def test_a_client_of_the_sdk_is_told_the_same(server: Running) -> None:

@@ -105,13 +105,14 @@ async def test_a_job_is_run_now_by_hand(bench: Bench, admin: httpx.AsyncClient) 
 
 async def test_a_payload_that_no_worker_would_take_is_refused_where_it_comes_in(bench: Bench, admin: httpx.AsyncClient) -> None:
     job = await bench.job(target={"handler": "shop.mail"})
+    of_its_own = await bench.job(target={"handler": "shop.mail"}, payload={"user_id": 1})
     paths = [f"/v1/jobs/{job}/executions", f"/v1/jobs/{job}/run"]
     wrong: dict[str, Any] = {"payload": {"usr_id": 7}}
 
     async def answers(body: dict[str, Any]) -> list[int]:
         """One after the other, and many at once."""
         found = [(await admin.post(path, json=body)).status_code for path in paths]
-        return [*found, (await admin.post(f"{paths[0]}:batch", json={"executions": [{}, body]})).status_code]
+        return [*found, (await admin.post(f"{paths[0]}:batch", json={"executions": [{"payload": {"user_id": 1}}, body]})).status_code]
 
     async def hire(takes: dict[str, Takes], **fields: Any) -> WorkerId:
         about = WorkerAbout(**{"pool": "default", "handlers": ["shop.mail"], "takes": takes} | fields)
@@ -127,8 +128,9 @@ async def test_a_payload_that_no_worker_would_take_is_refused_where_it_comes_in(
     assert (refused.status_code, problem["code"]) == (422, "DULY-E117")
     assert (problem["field"], problem["detail"]) == ("payload.usr_id", "shop.mail has no argument 'usr_id'.")
     assert problem["hint"] == "Did you mean user_id? It takes user_id, region (optional)."
-    assert await answers(wrong) == await answers({"payload": {}}) == await answers({"payload": [1]}) == [422, 422, 422]
-    assert await answers({"payload": {"user_id": "of any type"}}) == await answers({}) == [201, 201, 201]
+    assert await answers(wrong) == await answers({"payload": {}}) == await answers({"payload": [1]}) == await answers({}) == [422, 422, 422]
+    assert await answers({"payload": {"user_id": "of any type"}}) == [201, 201, 201]
+    assert (await admin.post(f"/v1/jobs/{of_its_own}/run")).status_code == 201
     # A newer one takes it: known at once, though what was known of the others is not old.
     second = await hire({"shop.mail": Takes(("usr_id",))})
     assert await answers(wrong) == [201, 201, 201]

@@ -86,7 +86,7 @@ class Executions:
         """
         job = await self._jobs.show(actor, job_id)
         try:
-            await self._signatures.check(job, [want.payload for want in wanted if want.payload is not None])
+            await self._signatures.check(job, [want.payload for want in wanted])
             return await self.enqueue_for(job, wanted, idempotency, actor=actor)
         except DulyError:
             earlier = await self._made_with(actor, idempotency)

@@ -6,7 +6,7 @@ nobody is refused by what may be old: then it is read anew. Where a worker does 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from duly.domain.instants import SECOND, Micros
@@ -45,11 +45,13 @@ class Signatures:
         self._clock = clock
         self._known: dict[int, _Known] = {}
 
-    async def check(self, job: Job, payloads: Sequence[str]) -> None:
-        """Raises Invalid (DULY-E117) for the first that nobody who serves the job would take."""
+    async def check(self, job: Job, wanted: Iterable[str | None]) -> None:
+        """Raises Invalid (DULY-E117) for the first that nobody who serves the job would take; None is the job's own payload."""
         spec = job.version.spec
-        if spec.steps or spec.batch > 1 or spec.target.handler is None or not payloads:
+        if spec.steps or spec.batch > 1 or spec.target.handler is None:
             return
+        # Many mean the job's own, and that is looked at once.
+        payloads = list(dict.fromkeys(payload or spec.payload or "null" for payload in wanted))
         needs = Needs(spec.target.pool, route_labels(spec.target.requires), spec.target.handler)
         offers = (await self._live(job.version.tenant)).of(needs)
         if any(common_refusal(needs.handler, offers, payload) is not None for payload in payloads):
