@@ -450,7 +450,7 @@ def test_postgres_is_the_model(part: int, shared_dsn: str, long_form: bool, monk
     engine = FaultyPostgres(shared_dsn)
 
     async def opened() -> Engine:
-        await empty(shared_dsn)
+        empty(shared_dsn)
         return engine
 
     class OnPostgres(Ledger):

@@ -52,7 +52,7 @@ def migrated_once(postgres_server: Postgres) -> str:
 
 @pytest.fixture
 def store_dsn(migrated_once: str) -> str:
-    run_aside(lambda: empty(migrated_once))
+    empty(migrated_once)
     return migrated_once
 
 
