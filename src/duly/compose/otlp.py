@@ -56,15 +56,15 @@ def open_spans(settings: config.Settings) -> Spans | None:
     if not wanted.sends_traces:
         return None
     try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         from duly.adapters.otel.attempts import Attempts
+        from duly.adapters.otel.encoding import QuickExporter
         from duly.adapters.otel.resource import resource_of
         from duly.adapters.otel.tracing import Tracing
     except ImportError as error:
         raise not_installed() from error
-    exporter = OTLPSpanExporter(f"{wanted.otlp_url}/v1/traces", headers=dict(wanted.otlp_headers), timeout=10)
+    exporter = QuickExporter(f"{wanted.otlp_url}/v1/traces", headers=dict(wanted.otlp_headers), timeout=10)
     resource = resource_of(settings.hostname, config.VERSION)
     tracing = Tracing(resource, BatchSpanProcessor(exporter), wanted.sample, config.VERSION)
     tracing.become_default()
