@@ -20,6 +20,7 @@ from duly.domain.errors import Unavailable
 from duly.domain.expected import Sketch
 from duly.domain.ids import parse_job_id
 from duly.domain.instants import SECOND
+from duly.domain.lifecycle import State
 from duly.http.app import create_api
 from duly.http.auth import Gate
 from duly.http.routing import Route
@@ -173,6 +174,32 @@ async def test_preferences_come_from_cookies_and_only_from_known_values(bench: B
     odd = await client.get("/jobs", headers={"cookie": 'duly_theme="><script>; duly_zone=../../etc/passwd; duly_clock=x'})
     assert 'data-theme="system"' in odd.text
     assert '<meta name="duly-zone" content="">' in odd.text
+
+
+async def test_the_overview_shows_what_the_api_the_metrics_and_the_tables_say(bench: Bench) -> None:
+    client = bench.client(ADMIN)
+    job = await bench.job(name="orders")
+    for _ in range(3):
+        await bench.enqueue(job)
+    await bench.finish(await bench.claim(), state=State.DEAD, error='{"type": "ValueError", "message": "boom"}')
+    for _ in range(2):
+        await bench.enqueue(job)
+    await bench.claim()
+    for _ in range(4):
+        await bench.enqueue(job)
+
+    page = (await client.get("/")).text
+    stats = (await client.get("/v1/stats")).json()
+    metrics = (await client.get("/metrics")).text
+
+    assert {name: stats["executions"].get(name, 0) for name in ("RUNNING", "PENDING", "DEAD")} == {"RUNNING": 2, "PENDING": 4, "DEAD": 3}
+    assert re.search(r'id="running-title">Running now</h2><span class="quiet">2 of', page)
+    assert "orders: 3 dead letters" in page
+    for state, count in (("RUNNING", 2), ("PENDING", 4)):
+        assert f'duly_executions{{state="{state}"}} {count}' in metrics
+    assert re.search(r"^duly_dead_letters 3", metrics, re.MULTILINE)
+    listed = {state: len((await client.get("/v1/executions", params={"state": state})).json()["items"]) for state in ("RUNNING", "PENDING")}
+    assert listed == {"RUNNING": 2, "PENDING": 4}
 
 
 async def test_the_audit_trail_is_given_out_whole_and_in_parts(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
