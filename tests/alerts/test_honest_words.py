@@ -11,11 +11,13 @@ from duly.domain.alerts.channel import Channel
 from duly.domain.alerts.evaluate import Phase
 from duly.domain.alerts.message import Notice
 from duly.domain.alerts.rule import Kind
+from duly.domain.homes import Standing
 from duly.domain.instants import DAY, HOUR, MINUTE, SECOND
 from duly.ports.store import WorkerAbout
 from duly.roles.messenger import Messenger
 from tests.alerts.conftest import Pager, Town
 from tests.alerts.test_scenarios import ONCE, run, work_off
+from tests.conformance.ledger import raw
 from tests.roles.conftest import ACTOR
 
 A_DAY = DAY / SECOND
@@ -205,6 +207,18 @@ async def test_a_successor_that_retires_leaves_nobody_missing(town: Town) -> Non
     town.clock.turn(60)
     await town.store.liveness.retire(second, town.clock.now())
     assert await town.look(alerter) == []
+
+
+async def test_an_incident_of_a_tenant_that_moves_to_another_store_is_not_over(town: Town, moods: dict[str, Any]) -> None:
+    await town.rule(Kind.FINAL_FAILURE)
+    job = await town.create(type="ON_DEMAND", retryPolicy=ONCE)
+    alerter = town.alerter()
+    await run(town, job, moods, ValueError("x"))
+    assert len(await town.look(alerter)) == 1
+
+    await raw(town.engine, f"UPDATE tenants SET standing = {Standing.LEAVING.value} WHERE tenant = 1")
+    assert await town.look(alerter) == []
+    assert [incident.phase for incident in await town.incidents()] == [Phase.OPEN]
 
 
 async def test_however_many_runs_were_missed_the_alert_can_be_read(town: Town, moods: dict[str, Any]) -> None:

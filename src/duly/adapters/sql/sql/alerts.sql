@@ -57,9 +57,11 @@ WHERE tenant = :tenant AND rule = :rule AND (phase < 2 OR id >= :since)
 ORDER BY id DESC LIMIT :quota;
 
 -- name: live_incidents
-SELECT * FROM incidents
-WHERE phase < 2 AND (CAST(:tenant AS integer) IS NULL OR tenant = CAST(:tenant AS integer))
-ORDER BY tenant, rule, subject LIMIT :quota;
+-- Of tenants that are here, as their rules are: one that moves takes its incidents along as they are.
+SELECT i.*
+FROM incidents i JOIN tenants t ON t.tenant = i.tenant
+WHERE i.phase < 2 AND t.standing = 0 AND (CAST(:tenant AS integer) IS NULL OR i.tenant = CAST(:tenant AS integer))
+ORDER BY i.tenant, i.rule, i.subject LIMIT :quota;
 
 -- name: add_incident
 -- No row: this subject has a live one already.
