@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from uuid import UUID
 
@@ -178,3 +179,41 @@ async def test_the_newest_and_those_that_run(world: World, crowd: Crowd) -> None
     assert newest == (await found(world))[:4]
     assert running == sorted(crowd.ids[State.RUNNING], reverse=True)[:2]
     assert await world.store.search.newest(3, 4, 2) == ([], [])
+
+
+class Counted:
+    """A store's search that counts how often it is asked what stands where."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.reads = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def by_ids(self, tenant: int, ids: list[UUID]) -> Any:
+        self.reads += 1
+        return await self._inner.by_ids(tenant, ids)
+
+
+async def test_the_newest_of_many_jobs_are_read_together_and_each_gets_its_own(world: World, crowd: Crowd) -> None:
+    counted = Counted(world.store.search)
+    search = Search(counted, Still())
+    jobs = list({execution.job_id for execution in await world.store.search.by_ids(1, await found(world))})
+    wanted = [ExecutionSearch(tenant=1, job_id=job) for job in jobs]
+    alone = [await Search(world.store.search, Still()).find(each, None, 3) for each in wanted]
+
+    together = await asyncio.gather(*(search.find(each, None, 3) for each in wanted))
+
+    assert together == alone
+    assert [{execution.job_id for execution in page} for page, _ in together] == [{job} for job in jobs]
+    # The first is asked for at once, and those that come meanwhile go together.
+    assert counted.reads <= 2
+    assert len(jobs) > 1
+
+
+async def test_the_newest_of_a_job_are_nobody_elses(world: World, crowd: Crowd) -> None:
+    search = Search(world.store.search, Still())
+
+    assert await search.find(ExecutionSearch(tenant=2, job_id=crowd.job.id), None, 3) == ([], None)
+    assert await world.store.search.newest_of(2, [(crowd.job.id, 5)]) == [[]]

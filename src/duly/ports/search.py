@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 from uuid import UUID
@@ -84,6 +85,9 @@ class Search(Protocol):
 
     async def newest(self, tenant: int, limit: int, running: int) -> tuple[list[ExecutionId], list[ExecutionId]]:
         """The newest executions of the tenant, and the newest of those that run: at most so many of each."""
+
+    async def newest_of(self, tenant: int, jobs: Sequence[tuple[JobId, int]]) -> list[list[ExecutionId]]:
+        """The newest executions of each of these jobs, at most as many as stand beside it."""
 
     async def by_ids(self, tenant: int, ids: list[ExecutionId]) -> list[Execution]:
         """Those of these that the tenant has, newest first."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import partial
 
 from duly.domain.access import Actor
 from duly.domain.errors import Invalid
@@ -12,6 +14,8 @@ from duly.domain.instants import SECOND, Micros
 from duly.ports import search
 from duly.ports.clock import Clock
 from duly.ports.search import ExecutionSearch, PayloadMatch
+from duly.ports.wall import behind_wall
+from duly.usecases.coalesce import Coalescer
 
 # One call looks no further than that; its cursor goes on from there.
 MOST_STEPS = 20
@@ -19,6 +23,8 @@ PATIENCE: Micros = SECOND
 DEEPEST = 5
 MOST_MATCHES = 4
 LONGEST_VALUE = 256
+# Executions of several jobs that are read at once.
+MOST_TOGETHER = 1000
 
 _KEY = re.compile("[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
@@ -29,12 +35,17 @@ class Search:
     def __init__(self, store: search.Search, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self._together: dict[int, Coalescer[tuple[JobId, int], tuple[bool, list[Execution]]]] = {}
 
     async def find(self, wanted: ExecutionSearch, before: ExecutionId | None, limit: int) -> tuple[list[Execution], ExecutionId | None]:
         """At most `limit`, newest first, and where to go on; None: these are the last.
 
         A search that finds little ends after a bounded number of steps, with what it has found and a place to go on from.
         """
+        if before is None and wanted.job_id is not None and wanted == ExecutionSearch(tenant=wanted.tenant, job_id=wanted.job_id):
+            newest = await self._newest(wanted.tenant, wanted.job_id, limit)
+            if newest is not None:
+                return newest
         found: list[Execution] = []
         until = self._clock.boottime() + PATIENCE
         looked_at = limit + 1
@@ -49,6 +60,26 @@ class Search:
             if before is None or self._clock.boottime() > until:
                 break
         return found, before
+
+    async def _newest(self, tenant: int, job_id: JobId, limit: int) -> tuple[list[Execution], ExecutionId | None] | None:
+        """The newest of one job, without a filter: lists of jobs ask for those of many at once, and where they stand is read together.
+
+        None when some have vanished meanwhile, and there may be more behind them.
+        """
+        if tenant not in self._together:
+            self._together[tenant] = Coalescer(partial(self._of_jobs, tenant), most=MOST_TOGETHER, weigh=lambda asked: asked[1])
+        has_more, found = await self._together[tenant].add((job_id, limit + 1))
+        if len(found) > limit:
+            return found[:limit], found[limit - 1].id
+        return None if has_more else (found, None)
+
+    async def _of_jobs(self, tenant: int, asked: Sequence[tuple[JobId, int]]) -> list[tuple[bool, list[Execution]]]:
+        # Nobody but this tenant has asked, and its wall stands.
+        with behind_wall(tenant):
+            newest = await self._store.newest_of(tenant, asked)
+            read = await self._store.by_ids(tenant, list({id: None for ids in newest for id in ids}))
+        known = {execution.id: execution for execution in read}
+        return [(len(ids) == most, [known[id] for id in ids if id in known]) for (_, most), ids in zip(asked, newest, strict=True)]
 
     async def by_ids(self, actor: Actor, ids: list[ExecutionId]) -> list[Execution]:
         """Those of these that the tenant has, newest first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -94,6 +95,15 @@ class SqlSearch:
             newest = yield from _ids(ExecutionSearch(tenant=tenant), None, LAST_ID, limit)
             live = yield from _ids(ExecutionSearch(tenant=tenant, state=State.RUNNING), None, LAST_ID, running)
             return newest, live
+
+        return await self._engine.read(action)
+
+    async def newest_of(self, tenant: int, jobs: Sequence[tuple[JobId, int]]) -> list[list[ExecutionId]]:
+        def action() -> Action[list[list[ExecutionId]]]:
+            found = []
+            for job_id, limit in jobs:
+                found.append(_read((yield Call("ids_of_job", {"tenant": tenant, "before": LAST_ID, "quota": limit, "job_id": job_id}))))
+            return found
 
         return await self._engine.read(action)
 
