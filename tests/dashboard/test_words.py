@@ -6,10 +6,11 @@ from datetime import date
 
 import pytest
 
-from duly.dashboard.drawing.heat import day_lines, level, midnight, week_lines
+from duly.dashboard.drawing.heat import day_lines, hour_lines, level, midnight, this_hour, week_lines
+from duly.dashboard.pages.overview import causes_of
 from duly.dashboard.terms import EXECUTION_KEYS, JOB_KEYS, parse
 from duly.dashboard.words import clock_text, counted, number, pretty, short_id, span
-from duly.domain.instants import HOUR, MINUTE, from_rfc3339
+from duly.domain.instants import DAY, HOUR, MINUTE, from_rfc3339
 from duly.domain.zones import load_zone
 
 NOW = from_rfc3339("2026-10-24T18:40:00Z")
@@ -115,3 +116,33 @@ def test_a_load_is_drawn_beside_what_is_there_and_not_beside_the_greatest() -> N
     assert [cells[at] for at in shares] == [1, 5, 3]
     week = week_lines(dict.fromkeys(range(first, first + HOUR, MINUTE), 50), day, BERLIN, NOW, 100)
     assert week[0].cells[0].fires == 50
+
+
+def test_what_comes_begins_with_this_hour_and_says_where_the_next_day_begins() -> None:
+    first = this_hour(NOW, BERLIN)
+
+    lines = hour_lines({}, first, first + DAY, BERLIN, NOW)
+
+    assert first <= NOW < first + HOUR
+    assert lines[0].cells[0].at == first
+    assert sum(len(line.cells) for line in lines) == 24 * 60
+    assert [line.label for line in lines if line.day is not None] == ["00h"]
+
+
+def test_failures_are_drawn_by_what_they_died_of_over_all_jobs() -> None:
+    groups = [
+        {"type": "TimeoutError", "jobName": "charge", "count": 3},
+        {"type": "StepFailed", "jobName": "order", "count": 5},
+        {"type": "TimeoutError", "jobName": "<mail>", "count": 4},
+        {"type": None, "jobName": "order", "count": 1},
+    ]
+
+    shown = causes_of(groups)
+
+    assert [(cause["type"], cause["count"], cause["jobs"]) for cause in shown] == [
+        ("TimeoutError", 7, ["charge", "<mail>"]),
+        ("StepFailed", 5, ["order"]),
+        ("Error", 1, ["order"]),
+    ]
+    assert 'aria-label="7 of 13 dead letters"' in shown[0]["bar"]
+    assert causes_of([]) == []

@@ -125,12 +125,20 @@ def sparkline(runs: Sequence[dict[str, Any]]) -> Markup:
 
 def meter(used: float, whole: float, label: str) -> Markup:
     """How much of something is in use."""
+    return _meter(used, whole, label, "full" if whole and used >= whole else "")
+
+
+def part(count: int, whole: int, label: str) -> Markup:
+    """How many of all failures something is."""
+    return _meter(count, whole, label, "full")
+
+
+def _meter(used: float, whole: float, label: str, tone: str) -> Markup:
     share = min(used / whole, 1.0) if whole else 0.0
-    full = "full" if share >= 1 else ""
     return Markup(
         '<div class="meter" role="img" aria-label="{}"><svg viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">'
         '<rect class="{}" width="{:.1f}" height="4"/></svg></div>'
-    ).format(label, full, share * 100)
+    ).format(label, tone, share * 100)
 
 
 def attempts(view: Any, start: Instant, end: Instant, parts: Sequence[tuple[str, Instant, Instant, str]]) -> Markup:

@@ -31,11 +31,12 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An hour of minutes, or a day of hours. `note` says what the clocks do in it."""
+    """An hour of minutes, or a day of hours. `note` says what the clocks do in it, `day` that another day begins with it."""
 
     label: str
     cells: list[Cell]
     note: str | None = None
+    day: str | None = None
 
 
 def midnight(day: date, zone: tzinfo) -> Instant:
@@ -50,7 +51,18 @@ def level(count: int, most: int) -> int:
 
 def day_lines(counts: Mapping[Instant, int], day: date, zone: tzinfo, now: Instant, whole: int | None = None) -> list[Line]:
     """The hours that the day has, 23 to 25 of them, each with its minutes. `whole` is what counts as most; the greatest otherwise."""
-    first, last = midnight(day, zone), midnight(day + timedelta(days=1), zone)
+    return hour_lines(counts, midnight(day, zone), midnight(day + timedelta(days=1), zone), zone, now, whole)
+
+
+def this_hour(now: Instant, zone: tzinfo) -> Instant:
+    """When the hour has begun that the clocks of a zone show."""
+    return from_datetime(to_datetime(now).astimezone(zone).replace(minute=0, second=0, microsecond=0))
+
+
+def hour_lines(
+    counts: Mapping[Instant, int], first: Instant, last: Instant, zone: tzinfo, now: Instant, whole: int | None = None
+) -> list[Line]:
+    """The hours from one instant to another, each with its minutes."""
     most = max(counts.values(), default=0) if whole is None else whole
     lines: list[Line] = []
     before: datetime | None = None
@@ -61,7 +73,8 @@ def day_lines(counts: Mapping[Instant, int], day: date, zone: tzinfo, now: Insta
             then = to_datetime(at).astimezone(zone)
             count = counts.get(at, 0)
             cells.append(Cell(at, count, level(count, most), f"{then:%H:%M}", at + MINUTE <= now, at <= now < at + MINUTE))
-        lines.append(Line(f"{shown:%H}h", cells, _change(before, shown)))
+        begins = before is not None and before.date() != shown.date()
+        lines.append(Line(f"{shown:%H}h", cells, _change(before, shown), f"{shown:%A} {shown.day} {shown:%B}" if begins else None))
         before = shown
     return lines
 

@@ -15,6 +15,7 @@ from duly.http.routing import Call, Reply
 PAUSED_LONG = 7 * DAY
 WAITED_LONG = MINUTE
 SHOWN = 10
+MOST_CAUSES = 6
 # With so many jobs nobody begins.
 FEW_JOBS = 5
 
@@ -46,8 +47,8 @@ async def show_overview(call: Call, query: PageQuery) -> Reply:
     if view.wants("charts", "verdict"):
         history = await view.get("/v1/stats/history", minutes=60)
         context |= {"history": history, "charts": _charts(view, history["minutes"], slots), "late": history["latenessP95Ms"]}
-    if view.wants("charts"):
-        context["causes"] = (await view.get("/v1/dead-letters"))["items"][:6]
+    if view.wants("causes"):
+        context["causes"] = causes_of((await view.get("/v1/dead-letters"))["items"])
     if view.wants("verdict", "attention"):
         context["concerns"] = await _concerns(view, stats)
     context["verdict"] = _verdict(stats, context["concerns"], context.get("late"))
@@ -72,6 +73,21 @@ def _charts(view: View, minutes: list[dict[str, Any]], slots: int) -> dict[str, 
         "lateness": charts.lateness(minutes, view),
         "running": charts.running(minutes, slots, view),
     }
+
+
+def causes_of(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What dead letters died of, over all jobs, the most frequent first; each with the part that it is of all."""
+    whole = sum(group["count"] for group in groups)
+    found: dict[str, dict[str, Any]] = {}
+    for group in groups:
+        cause = found.setdefault(group["type"] or "Error", {"type": group["type"] or "Error", "count": 0, "jobs": {}})
+        cause["count"] += group["count"]
+        cause["jobs"][group["jobName"]] = None
+    shown = sorted(found.values(), key=lambda cause: -cause["count"])[:MOST_CAUSES]
+    for cause in shown:
+        cause["jobs"] = list(cause["jobs"])[:MOST_CAUSES]
+        cause["bar"] = charts.part(cause["count"], whole, f"{cause['count']} of {whole} dead letters")
+    return shown
 
 
 def _verdict(stats: dict[str, Any], concerns: list[Concern], late: float | None) -> tuple[str, str, str]:

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from duly.dashboard.commands import commands
-from duly.dashboard.drawing.heat import changed_hours, day_lines, midnight, week_lines
+from duly.dashboard.drawing.heat import changed_hours, hour_lines, midnight, this_hour, week_lines
 from duly.dashboard.view import PageQuery, View, page
 from duly.dashboard.words import local, moment
 from duly.domain.errors import Invalid
-from duly.domain.instants import HOUR, LATEST, MINUTE, to_rfc3339
+from duly.domain.instants import DAY, HOUR, LATEST, MINUTE, Instant, to_rfc3339
 from duly.http.routing import Call, Reply
 
 SHOWN = 100
@@ -49,7 +49,13 @@ async def show_upcoming_page(call: Call, query: UpcomingPageQuery) -> Reply:
     opened = None if query.at is None else query.at * MINUTE
     day = _day(query.day) if query.day is not None else today if opened is None else local(opened, zone).date()
     until = day + timedelta(days=7 if query.show == "week" else 1)
-    window: dict[str, str | None] = {"from": to_rfc3339(midnight(day, zone)), "until": to_rfc3339(midnight(until, zone))}
+    first, last = midnight(day, zone), midnight(until, zone)
+    hour = this_hour(view.now, zone)
+    # Who names no day is shown what comes, and not the hours that are over.
+    is_coming = query.show == "day" and query.day is None and (opened is None or hour <= opened < hour + DAY)
+    if is_coming:
+        day, first, last = today, hour, hour + DAY
+    window: dict[str, str | None] = {"from": to_rfc3339(first), "until": to_rfc3339(last)}
     context: dict[str, Any] = {
         "lines": [],
         "fires": [],
@@ -59,6 +65,7 @@ async def show_upcoming_page(call: Call, query: UpcomingPageQuery) -> Reply:
         "today": today,
         "known_until": window["until"],
         "pools": pools,
+        "is_coming": is_coming,
     }
     if query.show == "spread":
         return await _spread(view, query, zone, context)
@@ -66,7 +73,7 @@ async def show_upcoming_page(call: Call, query: UpcomingPageQuery) -> Reply:
         answer = await view.get("/v1/upcoming", **window, **of_pool, perJob=60, limit=SHOWN, cursor=query.cursor)
         context |= {"fires": answer["items"], "following": answer["nextCursor"]}
     elif view.wants("map"):
-        context |= await _map(view, query, window | of_pool, day, zone, pools)
+        context |= await _map(view, query, window | of_pool, (first, last, day), zone, pools)
     if opened is not None and view.wants("opened"):
         cell = {"from": to_rfc3339(opened), "until": to_rfc3339(opened + (MINUTE if query.show == "day" else HOUR))}
         context |= {"opened_at": opened, "opened": await view.get("/v1/upcoming", **cell, **of_pool, perJob=60, limit=SHOWN)}
@@ -79,6 +86,8 @@ async def show_upcoming_page(call: Call, query: UpcomingPageQuery) -> Reply:
     }
     what = f"Upcoming{' load' if query.mode == 'load' else ''}{f' of {query.pool}' if query.pool else ''}"
     title = f"{what}, {day:%a} {day.day} {day:%b}" + (" and the week after" if query.show == "week" else "")
+    if is_coming:
+        title = f"{what}, the coming 24 hours"
     return view.page("upcoming", title, commands("duly next -n 50", "/v1/upcoming", **window, **of_pool), **context)
 
 
@@ -104,7 +113,12 @@ async def _spread(view: View, query: UpcomingPageQuery, zone: tzinfo, context: d
 
 
 async def _map(
-    view: View, query: UpcomingPageQuery, window: dict[str, str | None], day: date, zone: tzinfo, pools: dict[str, int]
+    view: View,
+    query: UpcomingPageQuery,
+    window: dict[str, str | None],
+    drawn: tuple[Instant, Instant, date],
+    zone: tzinfo,
+    pools: dict[str, int],
 ) -> dict[str, Any]:
     """The map: how many fires each cell has, or which share of the slots what fires keeps busy in it."""
     slots = 0
@@ -117,9 +131,10 @@ async def _map(
         # In hundredths of all slots; what is little is still something.
         shown = {moment(minute["at"]): ceil(100 * minute["busySec"] / (60 * slots)) for minute in answer["minutes"]}
         whole = FULL
-    draw = day_lines if query.show == "day" else week_lines
+    first, last, day = drawn
+    is_week = query.show == "week"
     return {
-        "lines": draw(shown, day, zone, view.now, whole),
+        "lines": week_lines(shown, day, zone, view.now, whole) if is_week else hour_lines(shown, first, last, zone, view.now, whole),
         "known_until": answer["until"],
         "whole": sum(fires.values()),
         "slots": slots,
