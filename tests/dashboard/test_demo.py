@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.cli.processes import Running
 from tests.dashboard.conftest import PATIENCE_MS, ready
+from tests.dashboard.test_browser import AXE, RULES
 from tests.http.conftest import ADMIN
 
 PASSED = "begun => Date.parse(document.querySelector('[data-demo-now]').dateTime) - begun > 15 * 60_000"
@@ -40,6 +41,8 @@ def test_one_command_shows_a_fleet_and_its_time_is_hurried_by_keyboard(browser: 
         page.goto(f"{url}/jobs?q=nightly")
         ready(page)
         expect(page.get_by_role("link", name="nightly-report")).to_be_visible()
+        page.evaluate(AXE)
+        assert page.evaluate("async (rules) => (await axe.run(document, rules)).violations.map(each => each.id)", RULES) == []
         now = page.get_by_role("radio", name="1×", exact=True)
         expect(now).to_be_checked()
         begun = page.evaluate("Date.now()")
