@@ -2,7 +2,8 @@
 
 Pages are asked for as a browser does, in the process of the server, on a store with 100,000 jobs and as many finished executions;
 on one with 5,000 schedules; and, with --cases pixel, in headless Chromium in front of a real `duly server`. The figures are medians and p95
-of the answers that were counted; the first ones are not. `cpu` is the time of the processor in this process, which neighbours change less.
+of the answers that were counted; the first ones are not. `cpu` is the time of the processor in this process, `server` that
+in PostgreSQL's, on average: neighbours change them less.
 
 python -m benchmarks.dashboard [--store sqlite,postgres] [--cases search,grid,logs,upcoming,pixel,size] [--jobs 100000] [--repeat 20]
 """
@@ -22,6 +23,7 @@ import httpx
 
 from benchmarks.harness import KEY, STORES, Scratch, create_jobs, opened, processes, report, scratch, server_url
 from benchmarks.rest import Rest, fill, prepare
+from benchmarks.usage import processor_seconds
 from duly.adapters.sql.rows import as_uuid
 from duly.compose import Node
 from duly.compose.mounted import api_on
@@ -45,11 +47,14 @@ SCHEDULES = 5_000
 HTML = {"accept": "text/html", "authorization": f"Bearer {KEY}", "cookie": "duly_zone=Europe/Berlin"}
 
 
-async def page(client: httpx.AsyncClient, kind: str, case: str, what: str, path: str, repeat: int) -> bool:
+async def page(client: httpx.AsyncClient, store: Scratch, case: str, what: str, path: str, repeat: int) -> bool:
     """One page, again and again; whether its p95 is within the budget."""
     times, spent = [], []
     answer = None
+    server: list[float] = []
     for nth in range(repeat + WARM):
+        if nth == WARM:
+            server.append(_of_server(store))
         began, before = time.perf_counter(), time.process_time()
         answer = await client.get(path, headers=HTML)
         if nth >= WARM:
@@ -58,7 +63,15 @@ async def page(client: httpx.AsyncClient, kind: str, case: str, what: str, path:
     assert answer is not None
     if answer.status_code != 200:
         raise RuntimeError(f"{path}: {answer.status_code} {answer.text[:300]}")
-    return _told(kind, case, times, what=what, bytes=len(answer.content), cpu_p50_ms=round(statistics.median(spent), 1))
+    taken = round((_of_server(store) - server[0]) / repeat * 1000, 1)
+    return _told(
+        store.kind, case, times, what=what, bytes=len(answer.content), cpu_p50_ms=round(statistics.median(spent), 1), server_ms=taken
+    )
+
+
+def _of_server(store: Scratch) -> float:
+    """What the server of the store has used so far, if it has one."""
+    return 0.0 if store.server is None else processor_seconds([store.server.pid]) or 0.0
 
 
 def _told(kind: str, case: str, times: Sequence[float], **more: object) -> bool:
@@ -100,7 +113,7 @@ async def at_rest(store: Scratch, cases: set[str], jobs: int, repeat: int) -> bo
         if "logs" in cases:
             pages.append(("logs", f"an execution with {LINES:,} lines", await _logged(node, rest)))
         async with client_of(node) as client:
-            return all([await page(client, store.kind, case, what, path, repeat) for case, what, path in pages])
+            return all([await page(client, store, case, what, path, repeat) for case, what, path in pages])
 
 
 async def _logged(node: Node, rest: Rest) -> str:
@@ -140,7 +153,7 @@ async def ahead(store: Scratch, repeat: int) -> bool:
                 ("a day as a map", "/upcoming"),
                 ("crowded minutes spread", "/upcoming?show=spread&most=3"),
             ]
-            return all([await page(client, store.kind, "upcoming", what, path, repeat) for what, path in asked])
+            return all([await page(client, store, "upcoming", what, path, repeat) for what, path in asked])
 
 
 def pixel(store: Scratch, repeat: int) -> bool:

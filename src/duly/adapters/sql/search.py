@@ -100,6 +100,12 @@ class SqlSearch:
 
     async def newest_of(self, tenant: int, jobs: Sequence[tuple[JobId, int]]) -> list[list[ExecutionId]]:
         def action() -> Action[list[list[ExecutionId]]]:
+            if self._engine.name == "postgres":
+                params = {"tenant": tenant, "jobs": [job_id for job_id, _ in jobs], "quota": max(limit for _, limit in jobs)}
+                of: list[list[ExecutionId]] = [[] for _ in jobs]
+                for row in (yield Call("newest_of_jobs", params)):
+                    of[row["nth"] - 1].append(row["id"])
+                return [ids[:limit] for ids, (_, limit) in zip(of, jobs, strict=True)]
             found = []
             for job_id, limit in jobs:
                 found.append(_read((yield Call("ids_of_job", {"tenant": tenant, "before": LAST_ID, "quota": limit, "job_id": job_id}))))
