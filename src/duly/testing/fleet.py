@@ -12,7 +12,6 @@ import contextlib
 import random
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 
 from duly.adapters.memory.hot_index import MemoryHotIndex
@@ -24,7 +23,6 @@ from duly.domain.instants import DAY, HOUR, SECOND, Instant, Micros
 from duly.domain.redaction import Veil
 from duly.executors.builtin import builtin_handlers
 from duly.executors.python import python_handlers
-from duly.ports.clock import Entropy
 from duly.ports.handlers import Registry
 from duly.ports.store import WorkerAbout
 from duly.roles.conductor import ConductorRole
@@ -39,6 +37,7 @@ from duly.sdk.app import App
 from duly.sdk.connection import Connection
 from duly.testing.bells import Alarm, Switchboard, Wake
 from duly.testing.clocks import NodeClock, StoreClock
+from duly.testing.crew import Hired, in_order, places
 from duly.testing.database import VirtualEngine, on_few_shards
 from duly.testing.loop import Node
 from duly.testing.stage import Stage
@@ -64,17 +63,6 @@ LONGEST_ROUND: Micros = HOUR
 MOST_ROUNDS = 100_000
 
 
-@dataclass(slots=True, eq=False)
-class Hired:
-    """A worker, and the process that it stands for."""
-
-    worker: Worker
-    node: Node
-    wake: Wake
-    # Set while a step of it is under way: somebody waits for the end of that, or of the process.
-    ended: asyncio.Future[None] | None = None
-
-
 @dataclass
 class Fleet:
     """A dispatcher, a sweeper, a conductor and workers in one process each."""
@@ -97,7 +85,7 @@ class Fleet:
 
     def __post_init__(self) -> None:
         chance = random.Random(self.seed)  # noqa: S311
-        self.entropy = _in_order(chance.getrandbits)
+        self.entropy = in_order(chance.getrandbits)
         self._vault = Vault(self.secrets, None, Veil())
         self.bell = bell = Switchboard(self.alarm.ring)
         plain = store_on(self.engine)
@@ -159,20 +147,7 @@ class Fleet:
 
     async def hire_all(self) -> list[Hired]:
         """So many workers that every job has somebody who serves it."""
-        return [await self.hire(pool, labels) for pool, labels in self.places() for _ in range(self.workers)]
-
-    def places(self) -> list[tuple[str, dict[str, str]]]:
-        """The pools and labels that workers need, so that every job that was declared has somebody who serves it."""
-        places: list[tuple[str, dict[str, str]]] = []
-        steps = [task for workflow in self.app.workflows.values() for task in workflow.tasks]
-        for target in [task.spec.target for task in (*self.app.tasks.values(), *steps)]:
-            for pool, labels in places:
-                if pool == target.pool and all(labels.get(name, value) == value for name, value in target.requires.items()):
-                    labels.update(target.requires)
-                    break
-            else:
-                places.append((target.pool, dict(target.requires)))
-        return places
+        return [await self.hire(pool, labels) for pool, labels in places(self.app) for _ in range(self.workers)]
 
     async def hire(self, pool: str, labels: Mapping[str, str], *, slots: int | None = None, only: str | None = None) -> Hired:
         """A new worker: for everything that it fits, or for one handler alone."""
@@ -456,12 +431,6 @@ class Fleet:
         limits = [now + limit - boottime for hired in self.hired if (limit := hired.worker.next_limit) is not None]
         instants = [None if is_stuck else at, self._round_at, self._keep_time_at, *self._missed_at, *limits]
         return min((max(one, now) for one in instants if one is not None), default=None)
-
-
-def _in_order(entropy: Entropy) -> Entropy:
-    """Ids of one instant grow in the order in which they are made: much is made at one instant here."""
-    numbers = count(step=64)
-    return lambda bits: next(numbers) & 0x1FFFFFF if bits == 25 else entropy(bits)
 
 
 async def _nothing() -> None:

@@ -25,6 +25,7 @@ from duly.sdk.blocking import BlockingApp
 from duly.sdk.connection import Connection
 from duly.testing import strands
 from duly.testing.clocks import NodeClock, StoreClock
+from duly.testing.crew import places
 from duly.testing.database import VirtualEngine, at_once, give_back, lend
 from duly.testing.fleet import Fleet
 from duly.testing.runs import MOST_LOG_LINES
@@ -142,7 +143,7 @@ class World:
         names: list[str | None] = [*only] or [None]
         standing, fleet.hired = fleet.hired, []
         try:
-            for pool, labels in fleet.places():
+            for pool, labels in places(self._app):
                 for name in names:
                     fleet.stage.begun = None
                     hired = await fleet.hire(pool, labels, slots=1, only=name)
