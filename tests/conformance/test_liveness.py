@@ -11,6 +11,7 @@ from duly.domain.execution import Stop
 from duly.domain.instants import DAY, HOUR, MINUTE, SECOND
 from duly.domain.lifecycle import Outcome
 from duly.domain.shards import SHARDS, shard_of
+from duly.domain.signature import Takes
 from duly.ports.store import ShardLease, Store, WorkerAbout
 from tests.conformance.world import START, TTL, World
 
@@ -31,6 +32,21 @@ class TestWorkers:
             None,
             0,
         )
+
+    async def test_what_live_workers_offer_a_tenant(self, world: World) -> None:
+        takes = {"mail": Takes(("user_id", "region"), ("user_id",))}
+        ours, everybodys = WorkerAbout("ours", handlers=["mail"], takes=takes), WorkerAbout("everybodys", handlers=["mail"])
+        await world.store.liveness.register("a", ours, START, TTL, tenant=1)
+        await world.store.liveness.register("b", everybodys, START, 2 * TTL)
+        await world.store.liveness.register("c", WorkerAbout("theirs"), START, TTL, tenant=2)
+        gone = await world.store.liveness.register("d", WorkerAbout("gone"), START, TTL)
+        await world.store.liveness.retire(gone, START)
+
+        found = await world.store.insights.offers(START, 1)
+        later = await world.store.insights.offers(START + TTL, 1)
+
+        assert sorted(found, key=lambda about: about.pool) == [replace(everybodys, ttl=2 * TTL), replace(ours, ttl=TTL)]
+        assert later == [replace(everybodys, ttl=2 * TTL)]
 
     async def test_every_registration_is_a_new_worker(self, world: World) -> None:
         workers = [await world.worker("same") for _ in range(3)]
