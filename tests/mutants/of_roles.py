@@ -7,6 +7,7 @@ from tests.mutants.mutant import Layer, Mutant
 _WORKER = "roles/test_worker.py::"
 _FAULTS = "roles/test_worker_faults.py::"
 _TRUST = "roles/test_trust.py::"
+_HALVES = "roles/test_halves.py::"
 
 OF_ROLES = (
     Mutant(
@@ -110,11 +111,29 @@ OF_ROLES = (
         breaks="I5",
         path="roles/worker.py",
         old="        if not self.heartbeat.is_trusted:\n            self._runners.forget()\n            self._reports.held.clear()\n"
-        '            return Step(self.settings.poll, {"untrusted": 1})\n',
+        "            return False\n",
         new="",
         layer=Layer.ROLES,
         tests=(f"{_WORKER}test_an_untrusted_worker_stops_its_handlers_and_writes_nothing",),
         simulation="0:40",
+    ),
+    Mutant(
+        name="who-is-not-trusted-reports-all-the-same",
+        breaks="I5",
+        path="roles/worker.py",
+        old="        if not self.heartbeat.is_trusted:\n            return Step(self.settings.poll)\n",
+        new="",
+        layer=Layer.ROLES,
+        tests=(f"{_HALVES}test_who_is_not_trusted_reports_nothing",),
+    ),
+    Mutant(
+        name="what-is-on-its-way-is-run-again",
+        breaks="I1",
+        path="roles/reports.py",
+        old="        self.sending = done\n",
+        new="",
+        layer=Layer.ROLES,
+        tests=(f"{_HALVES}test_what_is_on_its_way_to_the_store_is_not_run_again",),
     ),
     Mutant(
         name="a-claim-without-an-answer-is-forgotten",
@@ -168,7 +187,7 @@ OF_ROLES = (
     Mutant(
         name="the-next-attempt-forgets-the-checkpoint",
         breaks="I15",
-        path="roles/worker.py",
+        path="roles/arrivals.py",
         old="            if (last := saved.get(attempt.id)) is not None and last.number:\n",
         new="            if (last := saved.get(attempt.id)) is not None and last.number > 1000:\n",
         layer=Layer.ROLES,

@@ -196,6 +196,25 @@ async def test_while_slots_are_short_ends_are_reported_several_at_a_time_but_soo
     await run_until_idle(worker, world.clock)
 
 
+async def test_while_others_are_about_ends_are_seen_to_more_at_a_time(world: World) -> None:
+    world.handle("work", echo)
+    worker = await world.worker(slots=16)
+
+    def enough() -> list[int]:
+        return [next(n for n in range(17) if breath.is_enough(n)) for breath in (worker._runners.reporting, worker._runners.taking)]
+
+    await world.enqueue(await job_of(world, "b"))
+    await run_until_idle(worker, world.clock)
+    alone = enough()
+    await world.enqueue(await job_of(world, "a"))
+    await run_until_idle(worker, world.clock)
+    beside = enough()
+    world.clock.turn(NEIGHBOUR_FOR / SECOND)
+    await worker.step(world.clock.now())
+
+    assert (alone, beside, enough()) == ([2, 2], [4, 4], [2, 2])
+
+
 async def test_slots_that_are_kept_open_do_not_make_a_worker_with_a_courier_look_away(world: World) -> None:
     goes_on = asyncio.Semaphore(0)
 

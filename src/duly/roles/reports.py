@@ -15,6 +15,7 @@ from duly.domain.ids import ExecutionId
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.lifecycle import Outcome, State
 from duly.ports.store import Outcomes
+from duly.roles.log_pump import LogPump
 from duly.roles.runners import Runners
 
 log = logging.getLogger("duly.worker")
@@ -46,10 +47,11 @@ def poisoned(item: Finished, error: Exception) -> Finished:
 class Reports:
     """How one worker reports. Whatever happens, nothing is forgotten: an unknown finish is sent again, and counts once."""
 
-    def __init__(self, worker: WorkerId, outcomes: Outcomes, runners: Runners) -> None:
+    def __init__(self, worker: WorkerId, outcomes: Outcomes, runners: Runners, logs: LogPump) -> None:
         self._worker = worker
         self._outcomes = outcomes
         self._runners = runners
+        self._logs = logs
         # How many attempts of each lease are not reported yet: who reports the last one gives the lease back.
         self.held: dict[LeaseId, int] = {}
         # What is on its way.
@@ -57,12 +59,12 @@ class Reports:
         self.refused = 0
 
     async def send(self, done: list[Finished], now: Instant) -> None:
-        """Report what has ended. What could not be sent is done, and to be reported, as before."""
-        if not done:
-            return
+        """Report what has ended; what ends meanwhile is reported the next time, after its own last lines. What could not be sent is
+        done, and to be reported, as before; and all the while it is known."""
         self.sending = done
         try:
-            for nth, part in enumerate(parts := in_parts(done)):
+            await self._send_logs(done)
+            for nth, part in enumerate(parts := in_parts(done) if done else []):
                 try:
                     await self._send_part(part, now)
                 except BaseException:
@@ -70,6 +72,13 @@ class Reports:
                     raise
         finally:
             self.sending = []
+
+    async def _send_logs(self, done: list[Finished]) -> None:
+        try:
+            await self._logs.send(self._worker, self._runners.speaking())
+        except BaseException:
+            self._runners.done = done + self._runners.done
+            raise
 
     async def _send_part(self, done: list[Finished], now: Instant) -> None:
         try:

@@ -46,7 +46,16 @@ LAST_WORDS: Micros = SECOND
 class Runners:
     """What has been claimed and has not been reported: buffered, running, done."""
 
-    def __init__(self, slots: int, heartbeat: Heartbeat, clock: Clock, entropy: Entropy, logs: LogPump, wake: asyncio.Event) -> None:
+    def __init__(
+        self,
+        slots: int,
+        heartbeat: Heartbeat,
+        clock: Clock,
+        entropy: Entropy,
+        logs: LogPump,
+        wake: asyncio.Event,
+        to_report: asyncio.Event,
+    ) -> None:
         self._slots = slots
         self._heartbeat = heartbeat
         self._clock = clock
@@ -62,7 +71,10 @@ class Runners:
         self.longest_run = 0  # of short handlers, by one runner
         self.left_behind = 0
         self.is_closed = False
-        self.breath = Breath(slots, wake)
+        # How many have ended since the last look at who has room.
+        self.freed = 0
+        self.reporting = Breath(slots, to_report)
+        self.taking = Breath(slots, wake)
 
     @property
     def is_idle(self) -> bool:
@@ -90,7 +102,7 @@ class Runners:
 
     def report(self) -> list[Finished]:
         """Take what has ended, unless it waits for a breath."""
-        if self.buffer and self.breath.is_held:
+        if self.buffer and self.reporting.is_held:
             return []
         done, self.done = self.done, []
         return done
@@ -112,6 +124,16 @@ class Runners:
         self._start(1)
         # Where handlers end at once, one runner has emptied the buffer by then, and tasks for all slots would cost more than they do.
         asyncio.get_running_loop().call_soon(self._start, self._slots)
+
+    def look(self) -> None:
+        """Somebody looks what there is room for: until something ends, he need not look again."""
+        self.freed = 0
+        self.taking.seen_to()
+
+    def give_back(self, items: Sequence[Finished]) -> None:
+        """What cannot be run here is to be reported."""
+        self.done += items
+        self._breathe()
 
     def _start(self, most: int) -> None:
         """Runners for what is buffered, as slots allow."""
@@ -311,11 +333,16 @@ class Runners:
                 return
             self._logs.ended(attempt)
         self.done.append(report)
-        if not (self.buffer and self.breath.is_held):
+        self.freed += 1
+        if not (self.buffer and self.reporting.is_held):
             self._breathe()
 
     def _breathe(self) -> None:
-        self.breath.after(len(self.done), is_busy=self.is_busy, is_emptying=bool(self.buffer))
+        is_busy, is_emptying = self.is_busy, bool(self.buffer)
+        self.reporting.after(len(self.done), is_busy=is_busy, is_emptying=is_emptying)
+        if not is_emptying:
+            # Nothing is taken while something waits to run.
+            self.taking.after(self.freed, is_busy=is_busy, is_emptying=False)
 
     # ------------------------------------------------------------ stopping
 

@@ -151,10 +151,11 @@ class Shift:
             self._secrets,
             None if self._mail is None else Inbox(self._mail, self._clock),
             store.parents,
+            to_report=asyncio.Event(),
         )
 
     async def _work(self, worker: Worker, stop: asyncio.Event, ended: asyncio.Event) -> None:
-        """Step the worker until the stop or its loss."""
+        """Step both halves of the worker, each at its own pace, until the stop or its loss."""
 
         async def watch(seconds: float) -> None:
             hint = self._transport.wait_ready(seconds) if self._mail is None else self._mail.courier.wait_mail(seconds)
@@ -163,13 +164,17 @@ class Shift:
         def is_over() -> bool:
             return self._should_restart(worker, stop)
 
-        task = asyncio.create_task(loop.run(_UntilLost(worker, ended, is_over), self._clock, ended, self._entropy, watch))
+        taking = asyncio.create_task(loop.run(_UntilLost(worker, ended, is_over), self._clock, ended, self._entropy, watch))
+        reporting = asyncio.create_task(
+            loop.run(_Reporting(worker), self._clock, ended, self._entropy, lambda seconds: worker.to_report.wait())
+        )
         stopping = asyncio.create_task(stop.wait())
-        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({taking, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         ended.set()
         worker.wake.set()
-        await task
+        await taking
+        await reporting
 
     async def _drain(self, worker: Worker) -> None:
         """No new claims; what runs may end within the grace; the rest goes back."""
@@ -187,7 +192,11 @@ class Shift:
 
     async def _step_until_idle(self, worker: Worker) -> None:
         idle = asyncio.Event()
-        await loop.run(_UntilIdle(worker, idle), self._clock, idle, self._entropy, lambda seconds: worker.wake.wait())
+
+        async def watch(seconds: float) -> None:
+            await _first(worker.wake.wait(), worker.to_report.wait())
+
+        await loop.run(_UntilIdle(worker, idle), self._clock, idle, self._entropy, watch)
 
 
 class _Registration:
@@ -206,8 +215,20 @@ class _Registration:
         return loop.Step(0.0)
 
 
+class _Reporting:
+    """The worker's reports."""
+
+    name = "worker"
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    async def step(self, now: int) -> loop.Step:
+        return await self._worker.report(now)
+
+
 class _UntilLost:
-    """The worker's steps, until its life is over."""
+    """The worker's other half, until its life is over."""
 
     name = "worker"
 
@@ -218,7 +239,7 @@ class _UntilLost:
         self._steps_lost = 0
 
     async def step(self, now: int) -> loop.Step:
-        step = await self._worker.step(now)
+        step = await self._worker.take(now)
         if not self._worker.heartbeat.is_trusted:
             self._steps_lost += 1
             # A handler that will not stop is left behind: it writes under a lease that is gone.

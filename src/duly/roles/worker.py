@@ -1,7 +1,10 @@
 """The worker: claims, hands over to its runners, reports.
 
-One step finishes what has ended and claims what there is room for, side by side on two connections. Short
-handlers get large batches (the appetite doubles while everything ends at once); as soon as handlers wait, the
+Taking and reporting do not wait for each other: whoever becomes ready while a report waits for the disk is
+claimed meanwhile. Each is stepped on its own, one step at a time; `step` is both of them once, side by side. But what
+has ended must not pile up: while twice as much of it as is taken at once is not in the store, nothing is taken.
+
+Short handlers get large batches (the appetite doubles while everything ends at once); as soon as handlers wait, the
 worker takes no more than its slots need, and gives back what waits behind them.
 
 Every write carries the lease: what the store refuses was given to another worker and is dropped here. And
@@ -22,23 +25,23 @@ from duly.domain.announcements import Named
 from duly.domain.execution import Claimed, WorkerId
 from duly.domain.fairness import Ask, Work, kept_open, share_out, slots_kept, within_rooms
 from duly.domain.instants import SECOND, Instant, Micros
-from duly.domain.secrets import has_marks
 from duly.domain.serving import Needs, misfits
 from duly.ports.clock import Clock, Entropy
-from duly.ports.handlers import Attempt, Kept, Places, Registry
+from duly.ports.handlers import Places, Registry
 from duly.ports.parents import NoParents, Parents
 from duly.ports.secrets import Secrets
 from duly.ports.store import Checkpoints, Outcomes, ReadyQueue
 from duly.ports.versions import Versions
 from duly.roles.ancestry import Ancestors
+from duly.roles.arrivals import Arrivals
 from duly.roles.habit import Habit
 from duly.roles.heartbeat import Heartbeat
 from duly.roles.inbox import Inbox
 from duly.roles.keeper import CheckpointKeeper
 from duly.roles.log_pump import LogPump
 from duly.roles.loop import Step
-from duly.roles.plans import Plan, Plans
-from duly.roles.reports import Reports, released
+from duly.roles.plans import Plans
+from duly.roles.reports import Reports
 from duly.roles.runners import Runners
 
 log = logging.getLogger("duly.worker")
@@ -89,11 +92,14 @@ class Worker:
         inbox: Inbox | None = None,
         parents: Parents | None = None,
         wake: asyncio.Event | None = None,
+        to_report: asyncio.Event | None = None,
     ) -> None:
         self.settings = settings
         self.heartbeat = heartbeat
         # Set when there is something to look at; whoever steps it may bring an event of his own.
         self.wake = wake or asyncio.Event()
+        # The same for reports; another event only for who steps them on their own.
+        self.to_report = to_report or self.wake
         self.draining = False
         self._id: WorkerId = heartbeat.worker
         self._ready = ready
@@ -103,12 +109,13 @@ class Worker:
         # What others have named to this worker; None where the transport carries no names.
         self._inbox = inbox
         self._plans = Plans(definitions, registry, secrets)
-        self._keeper = CheckpointKeeper(checkpoints, heartbeat, clock)
-        self._ancestors = Ancestors(parents or NoParents(), heartbeat)
         self._logs = LogPump(outcomes, checkpoints, clock)
-        self._runners = Runners(settings.slots, heartbeat, clock, entropy, self._logs, self.wake)
-        self._reports = Reports(self._id, outcomes, self._runners)
+        self._runners = Runners(settings.slots, heartbeat, clock, entropy, self._logs, self.wake, self.to_report)
+        self._reports = Reports(self._id, outcomes, self._runners, self._logs)
+        keeper, ancestors = CheckpointKeeper(checkpoints, heartbeat, clock), Ancestors(parents or NoParents(), heartbeat)
+        self._arrivals = Arrivals(settings.name, self._plans, keeper, ancestors, outcomes, clock)
         self._claim_is_unknown = False
+        self._waits_for_report = False
         self._compared_at = clock.boottime()
         self._routes: list[int] = []
         # Routes whose handler takes several executions in one call, and how many; and those whose handler needs more than a slot.
@@ -126,34 +133,55 @@ class Worker:
         self._is_cut = False
 
     async def step(self, now: Instant) -> Step:
-        """Report what has ended, take what there is room for."""
+        """Report what has ended, take what there is room for, and wait for both."""
+        if not await self._look_after():
+            return Step(self.settings.poll, {"untrusted": 1})
+        reported, claimed = await asyncio.gather(self.report(now), self._claim(now), return_exceptions=True)
+        if isinstance(reported, BaseException):
+            raise reported
+        if isinstance(claimed, BaseException):
+            raise claimed
+        return Step(self._rest(claimed, len(self._runners.done)), reported.did | {"claimed": claimed})
+
+    async def take(self, now: Instant) -> Step:
+        """The one half: stop what has to stop, take what there is room for."""
+        if not await self._look_after():
+            return Step(self.settings.poll, {"untrusted": 1})
+        claimed = await self._claim(now)
+        return Step(self._rest(claimed, self._runners.freed), {"claimed": claimed})
+
+    async def report(self, now: Instant) -> Step:
+        """The other half: report what has ended."""
+        self.to_report.clear()
+        if not self.heartbeat.is_trusted:
+            return Step(self.settings.poll)
+        done, refused = self._runners.report(), self.refused
+        await self._reports.send(done, now)
+        if self._waits_for_report:
+            self._waits_for_report = False
+            self.wake.set()
+        return Step(self._rest(0, len(self._runners.done)), {"finished": len(done), "refused": self.refused - refused})
+
+    async def _look_after(self) -> bool:
+        """Stop what has to stop, and give back what waits too long. False when the leases are lost, and all that was done under them."""
         self.wake.clear()
+        self._runners.look()
         if not self.heartbeat.is_trusted:
             self._runners.forget()
             self._reports.held.clear()
-            return Step(self.settings.poll, {"untrusted": 1})
+            return False
         self._runners.stop_what_is_over()
         self._give_back_what_waits_too_long()
         await self._compare()
-        # Taken before the logs are sent: what ends meanwhile is reported in the next step, after its own last lines.
-        done, refused = self._runners.report(), self.refused
-        try:
-            await self._logs.send(self._id, self._runners.speaking())
-        except BaseException:
-            self._runners.done = done + self._runners.done
-            raise
-        finished, claimed = await asyncio.gather(self._reports.send(done, now), self._claim(now), return_exceptions=True)
-        if isinstance(finished, BaseException):
-            raise finished
-        if isinstance(claimed, BaseException):
-            raise claimed
-        did = {"finished": len(done), "claimed": claimed, "refused": self.refused - refused}
-        ended, is_busy = len(self._runners.done), self._runners.is_busy
-        # What was claimed is being run: whoever ends, or has emptied the buffer, wakes us.
-        may_look = not self._runners.buffer and (self._runners.breath.is_enough(ended) or (not is_busy and (claimed or ended)))
+        return True
+
+    def _rest(self, claimed: int, ended: int) -> float:
+        """How long there is nothing to do. What was claimed is being run: whoever ends, or has emptied the buffer, wakes us."""
+        runners, poll = self._runners, self.settings.poll
+        may_look = not runners.buffer and (runners.reporting.is_enough(ended) or (not runners.is_busy and (claimed or ended)))
         if may_look or (self._is_cut and claimed):
-            return Step(0.0, did)
-        return Step(min(self.settings.poll, 0.25) if self._runners.running else self.settings.poll, did)
+            return 0.0
+        return min(poll, 0.25) if runners.running else poll
 
     @property
     def is_idle(self) -> bool:
@@ -199,6 +227,9 @@ class Worker:
     def _room(self) -> int:
         runners, slots = self._runners, self.settings.slots
         if self.draining or runners.buffer or runners.free <= 0:
+            return 0
+        self._waits_for_report = len(runners.done) + len(self._reports.sending) >= 2 * max(self._appetite, slots)
+        if self._waits_for_report:
             return 0
         at_once = self._at_once
         if runners.calls > slots // 4:
@@ -315,6 +346,7 @@ class Worker:
     def _see(self, work: Sequence[Work], now: Micros) -> None:
         self._seen |= {item.tenant: (now, item.weight) for item in work}
         self._seen = {tenant: (at, weight) for tenant, (at, weight) in self._seen.items() if now - at < NEIGHBOUR_FOR}
+        self._runners.reporting.is_shared = self._runners.taking.is_shared = len(self._seen) > 1
 
     async def _look(self, now: Micros) -> None:
         self._work = await self._ready.work(self._routes, COUNTED_TO) if self._routes else []
@@ -359,44 +391,9 @@ class Worker:
         self._routes_looked_at = self._clock.boottime()
 
     async def _take_in(self, claimed: Claimed) -> None:
-        plans = await self._plans.of(claimed.job_versions, self._clock.boottime())
-        lease, clock, name, keeper, marked = claimed.lease, self._clock.now, self.settings.name, self._keeper.keep, claimed.marked
-        rows = zip(
-            claimed.ids,
-            claimed.attempts,
-            claimed.failures,
-            claimed.job_versions,
-            claimed.due_ats,
-            claimed.holds_place,
-            claimed.payloads,
-            claimed.scheduled_ats,
-            strict=True,
-        )
-        readable: list[tuple[Attempt, Plan]] = []
-        for id, attempt, failures, number, due_at, holds_place, payload, scheduled_at in rows:
-            plan = plans.get(number)
-            if plan is None:
-                self._runners.done.append(released(id, lease, self._clock.now(), holds_place=holds_place))
-            else:
-                made = Attempt(id, attempt, failures, lease, due_at, plan.version, payload, clock, name, holds_place, keeper)
-                if scheduled_at != due_at:
-                    made.nominal_at = scheduled_at
-                if marked and has_marks(payload):
-                    made.marked = True
-                if plan.is_step:
-                    self._ancestors.attach(made)
-                readable.append((made, plan))
-        if max(claimed.attempts) > 1:
-            await self._remember([(attempt, plan) for attempt, plan in readable if attempt.attempt > 1])
+        unreadable, readable = await self._arrivals.of(claimed)
         held = self._reports.held
-        held[lease] = held.get(lease, 0) + len(claimed.ids)
+        held[claimed.lease] = held.get(claimed.lease, 0) + len(claimed.ids)
+        if unreadable:
+            self._runners.give_back(unreadable)
         self._runners.take_in(readable)
-
-    async def _remember(self, again: Sequence[tuple[Attempt, Plan]]) -> None:
-        """What earlier attempts have left: the last checkpoint, and how many of their processes died."""
-        saved = await self._keeper.saved([attempt.id for attempt, _ in again])
-        for attempt, plan in again:
-            if (last := saved.get(attempt.id)) is not None and last.number:
-                attempt.extras.kept = Kept(last.number, last.checkpoint)
-            if plan.may_die:
-                attempt.extras.losses = await self._outcomes.losses(attempt.id)
