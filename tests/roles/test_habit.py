@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -57,6 +58,60 @@ def test_queues_share_the_room_and_too_many_are_looked_at() -> None:
     assert idle_after(several).guess(2, range(MOST_QUEUES), [1]) == []
 
 
+QUEUES = [Work(route=7, tenant=1, weight=100, head=0, depth=64), Work(route=7, tenant=2, weight=100, head=5, depth=3)]
+
+
+def test_where_tenants_share_it_assumes_what_was_shown_and_one_of_whoever_had_work_before() -> None:
+    habit = Habit()
+    habit.looked(QUEUES)
+    habit.looked(QUEUES[:1])
+
+    assert habit.assume(50, [7], [1, 2]) == [QUEUES[0], replace(QUEUES[1], depth=1)]
+
+
+@pytest.mark.parametrize(("quota", "found", "was_right"), [(12, 12, True), (12, 13, False), (12, 11, False), (12, 0, False)])
+def test_it_looks_when_it_was_not_as_assumed(quota: int, found: int, was_right: bool) -> None:
+    habit = Habit()
+    habit.looked(QUEUES)
+    habit.looked(QUEUES[:1])
+
+    assert habit.was_right([Ask(7, 1, quota), Ask(7, 2, 1)], found) == was_right
+    assert bool(habit.assume(50, [7], [1, 2])) == was_right
+    habit.looked(QUEUES)
+    assert habit.assume(50, [7], [1, 2]) == QUEUES
+
+
+def test_nothing_found_where_nothing_was_shown_is_no_proof_that_nobody_has_work() -> None:
+    habit = Habit()
+    habit.looked(QUEUES)
+    habit.looked([])
+
+    assert not habit.was_right([Ask(7, 1, 1), Ask(7, 2, 1)], 0)
+
+
+def test_it_looks_where_a_tenant_is_alone_or_not_known_or_served_no_longer_or_the_queues_are_many_for_the_room() -> None:
+    habit = Habit()
+    assert habit.assume(50, [7], [1, 2]) == [], "it has never looked"
+    habit.looked(QUEUES)
+    habit.looked([])
+
+    assert habit.assume(8, [7], [1, 2]) != []
+    assert habit.assume(7, [7], [1, 2]) == []
+    assert habit.assume(50, [7], [1, 2, 3]) == []
+    assert habit.assume(50, [7], [1]) == []
+    habit.looked(QUEUES)
+    assert habit.assume(50, [8], [1, 2]) == []
+    many = [replace(QUEUES[0], route=route, tenant=route % 2) for route in range(MOST_QUEUES + 1)]
+    habit.looked(many)
+    assert habit.assume(50, range(MOST_QUEUES + 1), [0, 1]) == []
+
+
+def test_a_look_says_whether_somebody_is_new() -> None:
+    habit = Habit()
+
+    assert [habit.looked(QUEUES[:1]), habit.looked(QUEUES), habit.looked([]), habit.looked(QUEUES)] == [True, True, False, False]
+
+
 class Counting:
     """A port, and which of its methods were called."""
 
@@ -81,7 +136,7 @@ async def test_a_worker_that_idles_claims_without_a_look_unless_others_are_about
     await world.enqueue(job)
     while (await worker.step(world.clock.now())).did["claimed"] or not worker.is_idle:
         await asyncio.sleep(0)
-    worker._seen |= {99: (world.clock.boottime(), 100)} if others else {}
+    worker._neighbours.seen |= {99: (world.clock.boottime(), 100)} if others else {}
     counting = Counting(worker._ready)
     worker._ready = counting  # type: ignore[assignment]
     await world.enqueue(job)

@@ -13,10 +13,12 @@ from duly.domain.access import Actor, Role
 from duly.domain.fairness import slots_kept
 from duly.domain.instants import SECOND
 from duly.domain.job import Job
+from duly.domain.lifecycle import State
 from duly.domain.tenants import Tenant
 from duly.ports.handlers import Attempt
 from duly.roles.inbox import Inbox, Mail
-from duly.roles.worker import NEIGHBOUR_FOR, Worker, WorkerSettings
+from duly.roles.neighbours import NEIGHBOUR_FOR
+from duly.roles.worker import GUESS_FOR, Worker, WorkerSettings
 from duly.wire.jobs import JobShape
 from tests.roles.conftest import World, run_until_idle
 from tests.roles.test_crier import Box
@@ -108,7 +110,8 @@ async def test_a_flood_of_long_handlers_leaves_a_slot_for_who_was_here_lately(wo
     await run_until_idle(worker, world.clock)
 
 
-async def test_what_waits_begins_in_parts_while_others_are_about(world: World) -> None:
+@pytest.mark.parametrize("half", ["step", "take"])
+async def test_what_waits_begins_in_parts_while_others_are_about(world: World, half: str) -> None:
     gate = asyncio.Event()
 
     async def waits(attempt: Attempt) -> None:
@@ -122,12 +125,13 @@ async def test_what_waits_begins_in_parts_while_others_are_about(world: World) -
     await step(world, worker)
     await world.enqueue(flood, 100)
 
-    parts = [await worker.step(world.clock.now()) for _ in range(1)]
+    parts = [await getattr(worker, half)(world.clock.now())]
     while parts[-1].wait == 0.0:
         await asyncio.sleep(0)
-        parts.append(await worker.step(world.clock.now()))
+        parts.append(await getattr(worker, half)(world.clock.now()))
 
-    assert [part.did["claimed"] for part in parts] == [5, 5, 5, 1], "and two are kept open"
+    # Before a look the other one is thought of, too; at the end there are not four free slots for each of whom that is so.
+    assert [part.did["claimed"] for part in parts] == [1, 5, 4, 4, 2], "and two are kept open"
     gate.set()
     await run_until_idle(worker, world.clock)
 
@@ -213,6 +217,67 @@ async def test_while_others_are_about_ends_are_seen_to_more_at_a_time(world: Wor
     await worker.step(world.clock.now())
 
     assert (alone, beside, enough()) == ([2, 2], [4, 4], [2, 2])
+
+
+class Calls:
+    """A queue that notes what it is asked."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+        self.names: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        self.names.append(name)
+        return getattr(self._real, name)
+
+
+async def test_who_is_about_is_claimed_before_a_look(world: World) -> None:
+    world.handle("work", echo)
+    jobs = [await job_of(world, name) for name in ("a", "b")]
+    for job in jobs:
+        await world.enqueue(job)
+    worker = await world.worker()
+    await run_until_idle(worker, world.clock)
+    calls = worker._ready = Calls(worker._ready)
+    await world.enqueue(jobs[0])
+
+    claimed = await step(world, worker)
+
+    assert (claimed, calls.names[0]) == (1, "claim")
+    await run_until_idle(worker, world.clock)
+
+
+async def test_guesses_follow_one_another_until_the_last_look_is_old_and_whoever_is_new_is_seen_then(world: World) -> None:
+    gate = asyncio.Event()
+
+    async def waits(attempt: Attempt) -> None:
+        await gate.wait()
+
+    world.handle("work", waits)
+    flood, other, new = [await job_of(world, name) for name in ("b", "a", "c")]
+    for job in (flood, other):
+        await world.enqueue(job)
+    worker = await world.worker(slots=100)
+    worker.settings = replace(WorkerSettings(name="w"), slots=100)
+    await step(world, worker)
+    await world.enqueue(flood, 1000)
+    for _ in range(2):
+        await step(world, worker)
+    calls = worker._ready = Calls(worker._ready)
+    run = (await world.enqueue(new))[0]
+
+    assert await step(world, worker) > 0
+    assert calls.names == ["claim"]
+    world.clock.turn(GUESS_FOR / SECOND)
+    assert [(await worker.step(world.clock.now())).wait, calls.names] == [0.0, ["claim", "claim", "work"]]
+    await step(world, worker)
+
+    found = await world.store.insights.execution(new.version.tenant, run)
+    assert found is not None
+    assert found.state is State.RUNNING
+    gate.set()
+    worker.draining = True
+    await run_until_idle(worker, world.clock)
 
 
 async def test_slots_that_are_kept_open_do_not_make_a_worker_with_a_courier_look_away(world: World) -> None:

@@ -23,11 +23,10 @@ from dataclasses import dataclass, field
 
 from duly.domain.announcements import Named
 from duly.domain.execution import Claimed, WorkerId
-from duly.domain.fairness import Ask, Work, kept_open, share_out, slots_kept, within_rooms
+from duly.domain.fairness import Ask, Work
 from duly.domain.instants import SECOND, Instant, Micros
-from duly.domain.serving import Needs, misfits
 from duly.ports.clock import Clock, Entropy
-from duly.ports.handlers import Places, Registry
+from duly.ports.handlers import Registry
 from duly.ports.parents import NoParents, Parents
 from duly.ports.secrets import Secrets
 from duly.ports.store import Checkpoints, Outcomes, ReadyQueue
@@ -40,18 +39,19 @@ from duly.roles.inbox import Inbox
 from duly.roles.keeper import CheckpointKeeper
 from duly.roles.log_pump import LogPump
 from duly.roles.loop import Step
+from duly.roles.neighbours import COUNTED_TO, Neighbours
 from duly.roles.plans import Plans
 from duly.roles.reports import Reports
 from duly.roles.runners import Runners
+from duly.roles.served import Served
 
 log = logging.getLogger("duly.worker")
 
-COUNTED_TO = 64
 LONG_AGO: Micros = -(1 << 60)
 # Looking who has work may take a quarter of the time: what comes in for a tenant that had nothing waits no longer than that for a look.
 LOOKS_PER_WORTH = 4
-# Who had work within this time may have some again at any moment, and must not wait behind a large batch of somebody else's.
-NEIGHBOUR_FOR: Micros = 10 * SECOND
+# Where tenants share, claims follow one another on guesses for so long after a look: who is new waits for the next.
+GUESS_FOR: Micros = 25_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,6 @@ class Worker:
         self._id: WorkerId = heartbeat.worker
         self._ready = ready
         self._outcomes = outcomes
-        self._registry = registry
         self._clock = clock
         # What others have named to this worker; None where the transport carries no names.
         self._inbox = inbox
@@ -117,18 +116,15 @@ class Worker:
         self._claim_is_unknown = False
         self._waits_for_report = False
         self._compared_at = clock.boottime()
-        self._routes: list[int] = []
-        # Routes whose handler takes several executions in one call, and how many; and those whose handler needs more than a slot.
-        self._batches: dict[int, int] = {}
-        self._places: dict[int, Places] = {}
+        self._served = Served(settings.pool, settings.labels, registry, settings.largest_batch)
         self._routes_looked_at = LONG_AGO
         self._work: list[Work] = []
         self._work_looked_at = LONG_AGO
         self._work_is_worth: Micros = 0
-        # When each tenant was last seen with work, and its weight.
-        self._seen: dict[int, tuple[Micros, int]] = {}
-        self._credit: dict[int, float] = {}
+        self._neighbours = Neighbours(settings.slots)
         self._habit = Habit()
+        # Whether the last look has shown a queue that is new; whether the last claim was a guess that no look has followed, or one must.
+        self._has_new = self._is_guessed = self._looks_again = False
         self._appetite = settings.slots
         self._is_cut = False
 
@@ -141,14 +137,17 @@ class Worker:
             raise reported
         if isinstance(claimed, BaseException):
             raise claimed
-        return Step(self._rest(claimed, len(self._runners.done)), reported.did | {"claimed": claimed})
+        return Step(self._rest(len(self._runners.done), claimed), reported.did | {"claimed": claimed})
 
     async def take(self, now: Instant) -> Step:
         """The one half: stop what has to stop, take what there is room for."""
         if not await self._look_after():
             return Step(self.settings.poll, {"untrusted": 1})
+        if self._runners.buffer:
+            # What was taken a moment ago begins first: then it is seen how much room it has left.
+            await asyncio.sleep(0)
         claimed = await self._claim(now)
-        return Step(self._rest(claimed, self._runners.freed), {"claimed": claimed})
+        return Step(self._rest(self._runners.freed, claimed), {"claimed": claimed})
 
     async def report(self, now: Instant) -> Step:
         """The other half: report what has ended."""
@@ -160,7 +159,8 @@ class Worker:
         if self._waits_for_report:
             self._waits_for_report = False
             self.wake.set()
-        return Step(self._rest(0, len(self._runners.done)), {"finished": len(done), "refused": self.refused - refused})
+        wait = 0.0 if self._may_go_on(len(self._runners.done)) else self._pause
+        return Step(wait, {"finished": len(done), "refused": self.refused - refused})
 
     async def _look_after(self) -> bool:
         """Stop what has to stop, and give back what waits too long. False when the leases are lost, and all that was done under them."""
@@ -175,13 +175,20 @@ class Worker:
         await self._compare()
         return True
 
-    def _rest(self, claimed: int, ended: int) -> float:
-        """How long there is nothing to do. What was claimed is being run: whoever ends, or has emptied the buffer, wakes us."""
-        runners, poll = self._runners, self.settings.poll
-        may_look = not runners.buffer and (runners.reporting.is_enough(ended) or (not runners.is_busy and (claimed or ended)))
-        if may_look or (self._is_cut and claimed):
+    def _rest(self, ended: int, claimed: int) -> float:
+        """How long there is nothing to take."""
+        if self._may_go_on(ended, claimed) or self._looks_again or (self._is_cut and claimed):
             return 0.0
-        return min(poll, 0.25) if runners.running else poll
+        return min(self._pause, GUESS_FOR / SECOND) if self._is_guessed else self._pause
+
+    def _may_go_on(self, ended: int, claimed: int = 0) -> bool:
+        """Whether there is something to do at once. What was claimed is being run: whoever ends, or has emptied the buffer, wakes us."""
+        runners = self._runners
+        return not runners.buffer and (runners.taking.is_enough(ended) or (not runners.is_busy and ended + claimed > 0))
+
+    @property
+    def _pause(self) -> float:
+        return min(self.settings.poll, 0.25) if self._runners.running else self.settings.poll
 
     @property
     def is_idle(self) -> bool:
@@ -231,38 +238,33 @@ class Worker:
         self._waits_for_report = len(runners.done) + len(self._reports.sending) >= 2 * max(self._appetite, slots)
         if self._waits_for_report:
             return 0
-        at_once = self._at_once
+        at_once = self._neighbours.at_once
         if runners.calls > slots // 4:
             # Handlers wait here: what we took beyond our slots would wait as well, though another worker may be free.
             self._appetite = slots
         elif runners.longest_run > at_once // 2:
             self._appetite *= 2
-        largest = self.settings.largest_batch if len(self._seen) < 2 else self.settings.largest_shared_batch
+        largest = self.settings.largest_shared_batch if self._neighbours.are_several else self.settings.largest_batch
         self._appetite = min(self._appetite, max(largest, slots))
         runners.longest_run = 0
         room = max(runners.free, self._appetite - runners.calls - runners.left_behind)
         self._is_cut = self._appetite <= slots and at_once < room
         return room
 
-    @property
-    def _at_once(self) -> int:
-        """How many handlers that wait begin together: what begins together ends together, and others would wait for all of it."""
-        slots = self.settings.slots
-        return slots if len(self._seen) < 2 else min(slots, max(slots // 4, 2))
-
     def _give_back_what_waits_too_long(self) -> None:
         runners = self._runners
         if runners.buffer and runners.free <= 0 and self._clock.boottime() - runners.buffered_at > self.settings.buffer_patience:
             runners.release_buffer()
 
-    async def _claim(self, now: Instant) -> int:
+    async def _claim(self, now: Instant, *, may_guess: bool = True) -> int:
+        self._is_guessed = self._looks_again = False
         room = self._room()
         if not room:
             return 0
         if self._claim_is_unknown:
             await self._adopt()
         named = [] if self._inbox is None else await self._named(self._inbox, room)
-        asks = [] if named else self._guess(room)
+        asks = self._guess(room) if may_guess and not named else []
         is_guess = bool(asks)
         if not asks and not named:
             asks = await self._look_for_work(room)
@@ -277,15 +279,26 @@ class Worker:
         if claimed is not None:
             await self._take_in(claimed)
         self._claim_is_unknown = False
-        if asks and (claimed is None or len(claimed.ids) < sum(ask.quota for ask in asks)):
+        found = 0 if claimed is None else len(claimed.ids)
+        if is_guess and self._neighbours.are_several:
+            return found + await self._look_after_guess(asks, found, now)
+        if asks and found < sum(ask.quota for ask in asks):
             # Somebody was faster, or the queue is shorter than we knew.
             self._work_looked_at = LONG_AGO
-        if claimed is not None:
-            return len(claimed.ids)
-        if is_guess:
+        if is_guess and not found:
             # Somebody rang all the same: now it looks.
-            return await self._claim(now)
-        self._habit.looked(())
+            return await self._claim(now, may_guess=False)
+        if not found:
+            self._habit.looked(())
+        return found
+
+    async def _look_after_guess(self, asks: Sequence[Ask], found: int, now: Instant) -> int:
+        """Where tenants share: whoever was not thought of gets his part when a look has shown him. How many were claimed here and now."""
+        at, was_right = self._clock.boottime(), self._habit.was_right(asks, found)
+        self._is_guessed = was_right and at - self._work_looked_at < min(GUESS_FOR, self.settings.look_for_work_every)
+        if not found:
+            return await self._claim(now, may_guess=False)
+        self._looks_again = not was_right or (not self._is_guessed and await self._look_around(at, is_old=True))
         return 0
 
     async def _adopt(self) -> None:
@@ -310,15 +323,8 @@ class Worker:
         if self._inbox is not None and not self._inbox.may_look():
             return []
         # While others are about, nothing is asked for before everybody was looked at.
-        is_old = len(self._seen) > 1 or now - self._work_looked_at >= min(self._work_is_worth, self.settings.look_for_work_every)
-        looks = [self._look(now)] if is_old else []
-        if now - self._routes_looked_at >= self.settings.look_for_routes_every:
-            known = self._routes
-            # Side by side: most often no route is new, and what is ready need not wait for the answer.
-            await asyncio.gather(self._look_for_routes(), *looks)
-            looks = [] if self._routes == known else [self._look(now)]
-        for look in looks:
-            await look
+        is_old = self._neighbours.are_several or now - self._work_looked_at >= min(self._work_is_worth, self.settings.look_for_work_every)
+        await self._look_around(now, is_old=is_old)
         asks = self._shared_out(room, self._work)
         if not asks and not is_old:
             await self._look(now)
@@ -327,67 +333,59 @@ class Worker:
             self._inbox.looked(found=bool(self._work))
         if not asks:
             self._routes_looked_at = self._work_looked_at = LONG_AGO
-        return [self._in_batches(ask) for ask in asks] if self._batches else asks
+        return self._served.in_batches(asks)
+
+    async def _look_around(self, now: Micros, *, is_old: bool) -> bool:
+        """Look at the routes and, if the last look is old, at the work. True: some is in a queue that is new."""
+        looks = [self._look(now)] if is_old else []
+        if now - self._routes_looked_at >= self.settings.look_for_routes_every:
+            known = self._served.routes
+            # Side by side: most often no route is new, and what is ready need not wait for the answer.
+            await asyncio.gather(self._look_for_routes(), *looks)
+            looks = [] if self._served.routes == known else [self._look(now)]
+        for look in looks:
+            await look
+        return self._has_new
 
     def _guess(self, room: int) -> list[Ask]:
         """What to ask for without a look. Who is told what is ready need not guess, nor may handlers that have places of their own."""
-        routes = [] if self._inbox is not None else [route for route in self._routes if route not in self._places]
-        return [self._in_batches(ask) for ask in self._habit.guess(room, routes, self._seen)]
+        served, seen = self._served, self._neighbours.seen
+        routes = [] if self._inbox is not None else [route for route in served.routes if route not in served.places]
+        asks = self._habit.guess(room, routes, seen)
+        if not asks and len(seen) > 1 and not served.places:
+            asks = self._shared_out(room, self._habit.assume(self._budget(room), routes, seen))
+        return served.in_batches(asks)
 
     async def _named(self, inbox: Inbox, room: int) -> list[Named]:
         """What others have named and we serve, shared out as if the store had shown it."""
         now = self._clock.boottime()
         if now - self._routes_looked_at >= self.settings.look_for_routes_every:
             await self._look_for_routes()
-        work = inbox.work(self._routes, {tenant: weight for tenant, (_, weight) in self._seen.items()})
+        work = inbox.work(self._served.routes, self._neighbours.weights)
         self._see(work, now)
-        return inbox.pick([self._in_batches(ask) for ask in self._shared_out(room, work)]) if work else []
+        return inbox.pick(self._served.in_batches(self._shared_out(room, work))) if work else []
 
     def _see(self, work: Sequence[Work], now: Micros) -> None:
-        self._seen |= {item.tenant: (now, item.weight) for item in work}
-        self._seen = {tenant: (at, weight) for tenant, (at, weight) in self._seen.items() if now - at < NEIGHBOUR_FOR}
-        self._runners.reporting.is_shared = self._runners.taking.is_shared = len(self._seen) > 1
+        self._neighbours.see(work, now)
+        self._runners.reporting.is_shared = self._runners.taking.is_shared = self._neighbours.are_several
 
     async def _look(self, now: Micros) -> None:
-        self._work = await self._ready.work(self._routes, COUNTED_TO) if self._routes else []
-        self._habit.looked(self._work)
+        self._work = await self._ready.work(self._served.routes, COUNTED_TO) if self._served.routes else []
+        self._has_new = self._habit.looked(self._work)
         self._work_looked_at = now
         self._work_is_worth = LOOKS_PER_WORTH * (self._clock.boottime() - now)
         self._see(self._work, now)
 
     def _shared_out(self, room: int, work: Sequence[Work]) -> list[Ask]:
-        work = self._with_a_place(work) if self._places else work
-        most = self._most_of_each(room) if len(self._seen) > 1 else None
-        budget = self._at_once if self._is_cut else room
-        return share_out(budget, work, self._credit, counted_to=COUNTED_TO, most=most)
+        work = self._served.with_a_place(work) if self._served.places else work
+        calls = self._runners.running.values() if self._neighbours.are_several else ()
+        return self._neighbours.share(self._budget(room), room, work, Counter(call.plan.version.tenant for call in calls))
 
-    def _most_of_each(self, room: int) -> dict[int, int]:
-        """What each tenant may take while others are about."""
-        slots = self.settings.slots
-        weights = {tenant: weight for tenant, (_, weight) in self._seen.items()}
-        running = Counter(call.plan.version.tenant for call in self._runners.running.values())
-        return kept_open(room, slots, slots_kept(slots), running, weights)
-
-    def _with_a_place(self, work: Sequence[Work]) -> list[Work]:
-        """The work that could begin: no more for handlers with places of their own than there are places."""
-        room_of = {route: id(places) for route, places in self._places.items()}
-        return within_rooms(work, room_of, {id(places): places.free for places in self._places.values()})
-
-    def _in_batches(self, ask: Ask) -> Ask:
-        """A slot of a batch handler is filled by a whole batch."""
-        batch = self._batches.get(ask.route, 1)
-        return ask if batch == 1 else Ask(ask.route, ask.tenant, min(ask.quota * batch, max(self.settings.largest_batch, batch)))
+    def _budget(self, room: int) -> int:
+        return self._neighbours.at_once if self._is_cut else room
 
     async def _look_for_routes(self) -> None:
-        offered = self._registry.by_name
-        routes = [
-            route
-            for route in await self._ready.routes()
-            if not misfits(self.settings.pool, self.settings.labels, offered, Needs(route.pool, route.labels, route.handler))
-        ]
-        self._routes = [route.number for route in routes]
-        self._batches = {route.number: batch for route in routes if (batch := offered[route.handler].batch) > 1}
-        self._places = {route.number: places for route in routes if (places := offered[route.handler].places) is not None}
+        self._served.learn(await self._ready.routes())
         self._routes_looked_at = self._clock.boottime()
 
     async def _take_in(self, claimed: Claimed) -> None:
