@@ -172,11 +172,12 @@ class KafkaTransport:
     def listen(self, pool: str, alike: str) -> None:
         if self._mail_listener is None and not self._is_closed:
             topic = self._topic(pool)
-            self._make_aside(topic, self._address.partitions)
 
             def consumer() -> Consumer:
                 from duly.adapters.kafka.client import mail_consumer
 
+                # Before it joins: who joins for a topic that is not there asks for it again only seconds later.
+                self._topics.make(topic, self._address.partitions, HINTS)
                 return mail_consumer(self._address, topic, alike)
 
             self._mail_listener = Listener(consumer, asyncio.get_running_loop(), self._heard_mail, "duly-kafka-mail")
