@@ -291,7 +291,7 @@ async def test_slots_that_are_kept_open_do_not_make_a_worker_with_a_courier_look
     await world.enqueue(other)
     await world.enqueue(flood, 400)
     worker = await hired(world)
-    worker._inbox = Inbox(Mail(Box(), world.store.ready), world.clock)
+    worker._inbox = Inbox(Mail(Box(), world.store.ready, "default", "alike"), world.clock)
     while await step(world, worker):
         pass
     kept = worker.settings.slots - len(worker._runners.running)

@@ -68,6 +68,14 @@ class Running:
             for attempt in self.attempts:
                 attempt.deadline = now + min(limits)
 
+    def listen(self, now: Micros) -> None:
+        """Note whether it has been heard of, where silence would end it."""
+        if self.plan.heartbeat_timeout is None:
+            return
+        watched, beats = self.watched(), sum(attempt.extras.beats for attempt in self.attempts)
+        if watched.heard_at is None or beats != watched.beats:
+            watched.heard_at, watched.beats = now, beats
+
     @property
     def next_limit(self) -> Micros | None:
         """When it has to be looked at: at its limit, at the end of a silence, or when what was asked to stop is ended."""

@@ -1,4 +1,4 @@
-"""How an attempt that did not succeed is reported: what its handler raised, or why it was stopped, as a Finished."""
+"""How an attempt is reported: what its handler returned or raised, or why it was stopped, as a Finished."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from duly.domain.lifecycle import Outcome, State
 from duly.ports.clock import Clock, Entropy
 from duly.ports.endings import Died, Discard, Failure, Snooze, kinds_of
 from duly.ports.handlers import Attempt, storable
+from duly.roles.calls import Running
 from duly.roles.plans import Plan
 
 # A traceback starts at the user's own frame.
@@ -30,6 +31,22 @@ class Endings:
         self._worker = worker
         self._clock = clock
         self._entropy = entropy
+
+    def succeeded(self, attempt: Attempt, plan: Plan, result: str | None) -> Finished:
+        """The handler came to its end."""
+        return Finished(
+            attempt.id,
+            attempt.fence,
+            Outcome.SUCCEEDED,
+            State.SUCCEEDED,
+            attempt.started_at,
+            self._clock.now(),
+            plan.job_id,
+            plan.shard,
+            attempt.holds_place,
+            result,
+            is_step=plan.is_step,
+        )
 
     def raised(self, attempt: Attempt, plan: Plan, error: BaseException, *, asked_to_stop: bool) -> Finished:
         """The handler raised this. `asked_to_stop`: somebody wants it cancelled, though it has not heard of it."""
@@ -131,6 +148,19 @@ class Endings:
             verdict.retry_at,
             plan.is_step,
         )
+
+
+def limit_reached(call: Running, boottime: Micros, now: Instant) -> str | None:
+    """Which limit ends a call now, in words."""
+    plan, silence, stopping = call.plan, call.plan.heartbeat_timeout, call.stopping
+    if call.limit is not None and call.limit <= boottime:
+        # Past the time for all attempts together, that is what it died of, whatever its own limit was.
+        spent = plan.execution_timeout is not None and call.attempts[0].due_at + plan.execution_timeout <= now
+        return all_together(plan.execution_timeout or 0) if spent else f"ran longer than {(plan.timeout or 0) / SECOND:g} s"
+    heard_at = None if stopping is None else stopping.heard_at
+    if silence is not None and heard_at is not None and heard_at + silence <= boottime:
+        return f"no heartbeat for {silence / SECOND:g} s"
+    return None
 
 
 def all_together(limit: Micros) -> str:

@@ -22,13 +22,13 @@ import msgspec
 from duly.domain.execution import Finished
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import SECOND, Instant, Micros
-from duly.domain.lifecycle import Outcome, State
+from duly.domain.lifecycle import Outcome
 from duly.ports.clock import Clock, Entropy
 from duly.ports.current import about_attempt
 from duly.ports.handlers import Attempt
 from duly.roles.breath import Breath
 from duly.roles.calls import Running, Stopping, encoded_result, one_each, swallow_cancel
-from duly.roles.endings import Endings, all_together
+from duly.roles.endings import Endings, limit_reached
 from duly.roles.heartbeat import Heartbeat
 from duly.roles.log_pump import LogPump
 from duly.roles.plans import Plan
@@ -285,23 +285,7 @@ class Runners:
             # It was asked to stop and came to its end: that is the stop, whatever it returns.
             self._end_stopped(attempt, plan)
             return
-        encoded = None if result is None else encoded_result(attempt, result)
-        self._end(
-            attempt,
-            Finished(
-                attempt.id,
-                attempt.fence,
-                Outcome.SUCCEEDED,
-                State.SUCCEEDED,
-                attempt.started_at,
-                self._clock.now(),
-                plan.job_id,
-                plan.shard,
-                attempt.holds_place,
-                encoded,
-                is_step=plan.is_step,
-            ),
-        )
+        self._end(attempt, self._endings.succeeded(attempt, plan, None if result is None else encoded_result(attempt, result)))
 
     def _end_by(self, error: BaseException, attempt: Attempt, plan: Plan) -> None:
         """The handler ended with this; what is meant for the runner itself goes on to it. Before the end a cancel is the handler's own."""
@@ -360,22 +344,10 @@ class Runners:
                 self._end_for_good(call, call.stopping, now)
 
     def _look_at_limits(self, call: Running, now: Micros) -> None:
-        plan, silence, watched = call.plan, call.plan.heartbeat_timeout, call.watched()
-        if silence is not None:
-            beats = sum(attempt.extras.beats for attempt in call.attempts)
-            if watched.heard_at is None or beats != watched.beats:
-                watched.heard_at, watched.beats = now, beats
-        if all(attempt.stop is not None for attempt in call.attempts):
-            return
-        if call.limit is not None and call.limit <= now:
-            # Past the time for all attempts together, that is what it died of, whatever its own limit was.
-            spent = plan.execution_timeout is not None and call.attempts[0].due_at + plan.execution_timeout <= self._clock.now()
-            watched.why = all_together(plan.execution_timeout or 0) if spent else f"ran longer than {(plan.timeout or 0) / SECOND:g} s"
-        elif silence is not None and watched.heard_at is not None and watched.heard_at + silence <= now:
-            watched.why = f"no heartbeat for {silence / SECOND:g} s"
-        else:
-            return
-        self._ask(call, Outcome.TIMED_OUT, now + plan.stop_grace)
+        call.listen(now)
+        if any(attempt.stop is None for attempt in call.attempts) and (why := limit_reached(call, now, self._clock.now())) is not None:
+            call.watched().why = why
+            self._ask(call, Outcome.TIMED_OUT, now + call.plan.stop_grace)
 
     def _look_at_cancels(self, call: Running, stops: dict[ExecutionId, Instant | None], now: Micros) -> None:
         for attempt in call.attempts:

@@ -69,6 +69,7 @@ class Pool:
         self._lane = lane
         self._room = asyncio.Semaphore(size)
         self._idle: list[Line] = []
+        self._is_closed = False
 
     @contextlib.asynccontextmanager
     async def connection(self, text: str = "") -> AsyncIterator[Line]:
@@ -92,7 +93,7 @@ class Pool:
                 raise
             finally:
                 self._watch.remove(line)
-                if clean and not line.is_closed():
+                if clean and not line.is_closed() and not self._is_closed:
                     self._idle.append(line)
                 else:
                     line.terminate()
@@ -120,7 +121,8 @@ class Pool:
         return line
 
     async def close(self) -> None:
-        """Close what is idle; what is borrowed breaks at its next use."""
+        """Close what is idle; what is borrowed is cut when it comes back."""
+        self._is_closed = True
         idle, self._idle = self._idle, []
         for line in idle:
             with contextlib.suppress(*AWAY):
@@ -128,6 +130,7 @@ class Pool:
 
     def abandon(self) -> None:
         """The same without waiting, also when the event loop has ended."""
+        self._is_closed = True
         idle, self._idle = self._idle, []
         for line in idle:
             # It says goodbye to the server, and then that the loop which would close its socket has ended; the socket goes with it.

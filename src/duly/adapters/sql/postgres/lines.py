@@ -9,7 +9,8 @@ from __future__ import annotations
 import secrets
 import ssl
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -124,6 +125,16 @@ class Line(_Connection):
             self.asked = None
 
 
+@contextmanager
+def _cut_unless_well(line: Line) -> Iterator[None]:
+    """Nobody else knows of a line that is being opened: if that fails, or is given up, it must not stay open."""
+    try:
+        yield
+    except BaseException:
+        line.terminate()
+        raise
+
+
 class Way:
     """How to get to the server of a URL. It remembers who answered last, and what it has found to stand between."""
 
@@ -161,7 +172,8 @@ class Way:
         line = await self._connect(host, name, {key: settings[key] for key in _FOLLOWED if key in settings}, patience, deadline)
         missing = {key: value for key, value in settings.items() if key not in _FOLLOWED}
         if self.pooler is Pooler.SESSION:
-            await line.execute(" ".join(f"SET {key} = '{value}';" for key, value in missing.items()))
+            with _cut_unless_well(line):
+                await line.execute(" ".join(f"SET {key} = '{value}';" for key, value in missing.items()))
         else:
             line.mark = f"{name} {secrets.token_hex(6)}"
             local = {**missing, "application_name": line.mark}
@@ -178,8 +190,10 @@ class Way:
         except asyncpg.ProtocolViolationError:
             self.pooler = Pooler.TRANSACTION
             return None
-        # Without parameters, so that nothing is prepared: somebody else's session might keep it.
-        if await line.execute(f"SELECT 1 WHERE pg_backend_pid() = {line.get_server_pid():d}") == "SELECT 1":
+        with _cut_unless_well(line):
+            # Without parameters, so that nothing is prepared: somebody else's session might keep it.
+            told = await line.execute(f"SELECT 1 WHERE pg_backend_pid() = {line.get_server_pid():d}")
+        if told == "SELECT 1":
             self.pooler = Pooler.NONE
             return line
         line.terminate()
@@ -198,9 +212,9 @@ class Way:
             target_session_attrs=SessionAttribute.any,
             connection_class=Line,
         )
-        if self.address.wants_writable and not await self._takes_writes(line):
-            line.terminate()
-            raise ReadOnly("takes no writes (a standby?)")
+        with _cut_unless_well(line):
+            if self.address.wants_writable and not await self._takes_writes(line):
+                raise ReadOnly("takes no writes (a standby?)")
         return line
 
     async def _takes_writes(self, line: Line) -> bool:
