@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from duly.domain.alerts.channel import Channel
 from duly.domain.alerts.evaluate import Phase
 from duly.domain.alerts.message import Notice
 from duly.domain.alerts.rule import Kind
+from duly.domain.errors import Unavailable
 from duly.domain.homes import Standing
 from duly.domain.instants import DAY, HOUR, MINUTE, SECOND
 from duly.ports.store import WorkerAbout
@@ -272,6 +274,38 @@ async def test_a_channel_that_does_not_answer_holds_up_no_other(town: Town, mood
     pager.let_go.set()
     await step_until(messenger, town, 32)
     assert [name for name, _ in pager.told].count("ops") == 30
+
+
+class Away:
+    """The store, which is gone when it is told what has arrived."""
+
+    def __init__(self, incidents: Any) -> None:
+        self._incidents = incidents
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._incidents, name)
+
+    async def sent(self, *about: Any) -> None:
+        raise Unavailable("DULY-E501", "The store is away.")
+
+
+async def test_a_store_that_is_away_for_several_channels_is_told_of_once(town: Town, moods: dict[str, Any]) -> None:
+    forgotten: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: forgotten.append(about))
+    await town.channel("mine")
+    await town.rule(Kind.FINAL_FAILURE, "one")
+    await town.rule(Kind.FINAL_FAILURE, "two", channels=("mine",))
+    await run(town, await town.create(type="ON_DEMAND", retryPolicy=ONCE), moods, ValueError("x"))
+    await town.alerter().step(town.clock.now())
+    messenger = town.messenger()
+    messenger._incidents = Away(messenger._incidents)
+
+    with pytest.raises(Unavailable):
+        await messenger.step(town.clock.now())
+
+    gc.collect()
+    assert len(town.pager.told) == 2
+    assert forgotten == []
 
 
 async def step_until(messenger: Messenger, town: Town, told: int) -> None:

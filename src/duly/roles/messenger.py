@@ -61,6 +61,10 @@ class Messenger:
             await asyncio.wait(self._under_way, timeout=self._settings.patience)
         ended = [task for task in self._under_way if task.done()]
         self._under_way.difference_update(ended)
+        # All are asked how they ended before one of them is told of: the others must not be forgotten.
+        faults = [fault for task in ended if (fault := task.exception()) is not None]
+        if faults:
+            raise faults[0]
         tried = [task.result() for task in ended]
         sent, not_sent = sum(sent for sent, _ in tried), sum(not_sent for _, not_sent in tried)
         is_busy = len(due) == self._settings.batch
