@@ -16,7 +16,7 @@ async def test_a_closed_store_leaves_nothing_beside_its_file(tmp_path: Path) -> 
     for number in range(ROUNDS):
         path = tmp_path / f"{number}.db"
         engine = SqliteEngine(str(path))
-        await engine.script("CREATE TABLE kept (word TEXT);\nINSERT INTO kept VALUES ('whole');\n")
+        await engine.script("CREATE TABLE kept (word TEXT);\nINSERT INTO kept VALUES ('whole')")
         await asyncio.gather(*(engine._submit(engine._reads, _words) for _ in range(10 * READERS)))
 
         await engine.close()

@@ -375,4 +375,5 @@ def _split(text: str) -> list[str]:
             if current.strip():
                 found.append(current)
             current = ""
-    return found
+    # A last one without its semicolon is one as well.
+    return [*found, current] if current.strip() else found
