@@ -196,6 +196,11 @@ class Worker:
         return self._runners.is_idle and not self._reports.sending
 
     @property
+    def has_ended(self) -> bool:
+        """Whether something has ended and is not on its way to the store."""
+        return bool(self._runners.done)
+
+    @property
     def refused(self) -> int:
         """How many ends the store would not have: their leases were lost."""
         return self._reports.refused

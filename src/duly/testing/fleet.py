@@ -315,7 +315,7 @@ class Fleet:
         await self._let_run()
         for hired in self.hired:
             # It would take a breath before it reports; here nothing is gained by that, and the instant would be over.
-            if hired.worker._runners.done:
+            if hired.worker.has_ended:
                 hired.wake.set()
         return True
 
