@@ -7,11 +7,10 @@ hand, and every role recovers from a lost store in the same way.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from duly.domain.errors import Unavailable
 from duly.domain.instants import SECOND, Instant, Micros
@@ -49,27 +48,31 @@ async def run(
 ) -> None:
     """Step the role until `stop` is set. `wait(seconds)` returns after so long, or earlier when there is something to do."""
     backoff, telemetry = 0.0, listener()
-    while not stop.is_set():
-        asked = clock.boottime()
-        try:
-            step = await role.step(clock.now())
-            pause, backoff = step.wait, 0.0
-            _tell(telemetry, role.name, step, clock.boottime() - asked)
-        except Unavailable as error:
-            telemetry.count(ROLE_FAILURES, (role.name, "unavailable"))
-            backoff = min(max(backoff * 2, FIRST_BACKOFF), LONGEST_BACKOFF)
-            log.warning("%s waits %.1f s: %s", role.name, backoff, error)
-            pause = _jittered(backoff, entropy)
-        except Exception:
-            # A fault of ours must not take the other roles of this process down; it is logged, and tried again.
-            telemetry.count(ROLE_FAILURES, (role.name, "fault"))
-            backoff = min(max(backoff * 2, FIRST_BACKOFF), LONGEST_BACKOFF)
-            log.exception("%s failed and starts again in %.1f s", role.name, backoff)
-            pause = _jittered(backoff, entropy)
-        if pause > 0:
-            await _until(stop, pause, wait if backoff == 0.0 else None)
-        else:
-            await asyncio.sleep(0)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        while not stop.is_set():
+            asked = clock.boottime()
+            try:
+                step = await role.step(clock.now())
+                pause, backoff = step.wait, 0.0
+                _tell(telemetry, role.name, step, clock.boottime() - asked)
+            except Unavailable as error:
+                telemetry.count(ROLE_FAILURES, (role.name, "unavailable"))
+                backoff = min(max(backoff * 2, FIRST_BACKOFF), LONGEST_BACKOFF)
+                log.warning("%s waits %.1f s: %s", role.name, backoff, error)
+                pause = _jittered(backoff, entropy)
+            except Exception:
+                # A fault of ours must not take the other roles of this process down; it is logged, and tried again.
+                telemetry.count(ROLE_FAILURES, (role.name, "fault"))
+                backoff = min(max(backoff * 2, FIRST_BACKOFF), LONGEST_BACKOFF)
+                log.exception("%s failed and starts again in %.1f s", role.name, backoff)
+                pause = _jittered(backoff, entropy)
+            if pause > 0:
+                await _until(stopping, pause, wait if backoff == 0.0 else None)
+            else:
+                await asyncio.sleep(0)
+    finally:
+        stopping.cancel()
 
 
 def _tell(telemetry: Telemetry, role: str, step: Step, took: Micros) -> None:
@@ -80,23 +83,40 @@ def _tell(telemetry: Telemetry, role: str, step: Step, took: Micros) -> None:
             telemetry.count(ROLE_DID, (role, what), count)
 
 
-async def _until(stop: asyncio.Event, seconds: float, wait: Callable[[float], Awaitable[object]] | None) -> None:
-    """Wait for the stop, for `seconds`, or for what `wait` waits for: whichever comes first."""
-    waiters: list[asyncio.Future[object]] = [asyncio.ensure_future(_await(stop.wait()))]
+async def _until(stopping: asyncio.Future[Any], seconds: float, wait: Callable[[float], Awaitable[object]] | None) -> None:
+    """Wait for the stop, for `seconds`, or for what `wait` waits for: whichever comes first.
+
+    Every role waits a few times a second, a busy one far more often: so no task is made for it.
+    """
     if wait is not None:
-        waiters.append(asyncio.ensure_future(_await(wait(seconds))))
-        seconds += SLACK
-    try:
-        await asyncio.wait(waiters, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for waiter in waiters:
-            waiter.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await waiter
+        try:
+            await _within(stopping, seconds + SLACK, wait(seconds))
+            return
+        except TimeoutError:
+            return
+        except Exception:
+            # Nobody tells us when it is time, so we look again: soon, but not without end at once.
+            log.debug("a wait failed", exc_info=True)
+            seconds = min(seconds, FIRST_BACKOFF)
+    await asyncio.wait((stopping,), timeout=seconds)
 
 
-async def _await(awaitable: Awaitable[object]) -> object:
-    return await awaitable
+async def _within(stopping: asyncio.Future[Any], seconds: float, waited: Awaitable[object]) -> None:
+    """Await it for so long; the stop comes as if the time were over."""
+    async with asyncio.timeout(seconds) as limit:
+        waits = True
+
+        def hurry(stopped: asyncio.Future[Any]) -> None:
+            # The stop may come in the same turn of the loop as what was waited for, or as the end of the time.
+            if waits and not limit.expired():
+                limit.reschedule(0.0)
+
+        stopping.add_done_callback(hurry)
+        try:
+            await waited
+        finally:
+            waits = False
+            stopping.remove_done_callback(hurry)
 
 
 def _jittered(seconds: float, entropy: Entropy) -> float:

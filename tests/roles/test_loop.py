@@ -1,0 +1,104 @@
+"""What the loop waits for between two steps of a role, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from duly.roles import loop
+from duly.testing.clocks import NodeClock, StoreClock
+from duly.testing.loop import SimulatedLoop
+
+Wait = Callable[[float], Awaitable[object]]
+
+
+class Stepped:
+    """A role that notes when it was stepped."""
+
+    name = "stepped"
+
+    def __init__(self, world: SimulatedLoop, rest: float) -> None:
+        self._world = world
+        self._rest = rest
+        self.at: list[float] = []
+
+    async def step(self, now: int) -> loop.Step:
+        self.at.append(round(self._world.now, 3))
+        return loop.Step(self._rest)
+
+
+def run(stop_at: float, wait: Wait | None, rest: float = 10.0) -> tuple[list[float], float]:
+    """When the role was stepped, and when the loop had ended after a stop at this time."""
+    world = SimulatedLoop(1)
+    clock = NodeClock(world, StoreClock(world, 0), 0)
+    role = Stepped(world, rest)
+
+    async def live() -> float:
+        stop = asyncio.Event()
+        world.call_at(stop_at, stop.set)
+        await loop.run(role, clock, stop, lambda bits: 0, wait)
+        return world.now
+
+    main = world.outside.spawn(live())
+    try:
+        world.run_until(main)
+        assert not world.problems
+        return role.at, main.result()
+    finally:
+        world.bury()
+
+
+async def never(seconds: float) -> None:
+    await asyncio.Event().wait()
+
+
+def test_a_stop_ends_the_rest_whatever_the_role_waits_for() -> None:
+    assert run(3.0, None) == ([0.0], 3.0)
+    assert run(3.0, never) == ([0.0], 3.0)
+    assert run(3.0, asyncio.sleep) == ([0.0], 3.0)
+
+
+def test_what_comes_early_ends_the_rest_and_what_never_comes_is_not_waited_for() -> None:
+    assert run(5.0, lambda seconds: asyncio.sleep(2.0)) == ([0.0, 2.0, 4.0], 5.0)
+    assert run(25.0, never) == ([0.0, 10.1, 20.2], 25.0)
+
+
+@pytest.mark.parametrize("at", [2.0, 10.1])
+def test_a_stop_in_the_very_moment_that_the_rest_ends_is_a_stop(at: float) -> None:
+    wait: Wait = never if at == 10.1 else lambda seconds: asyncio.sleep(at)
+
+    stepped, ended = run(at, wait)
+
+    assert ended == at
+    assert stepped in ([0.0], [0.0, at])
+
+
+def test_a_wait_that_fails_at_once_is_not_asked_without_end() -> None:
+    async def fails(seconds: float) -> None:
+        raise OSError("gone")
+
+    stepped, ended = run(1.05, fails)
+
+    assert stepped == [round(nth * loop.FIRST_BACKOFF, 3) for nth in range(11)]
+    assert ended == 1.05
+
+
+def test_a_role_that_is_cancelled_while_it_rests_ends() -> None:
+    world = SimulatedLoop(1)
+    clock = NodeClock(world, StoreClock(world, 0), 0)
+
+    async def live() -> bool:
+        running = asyncio.ensure_future(loop.run(Stepped(world, 10.0), clock, asyncio.Event(), lambda bits: 0, never))
+        await asyncio.sleep(1.0)
+        running.cancel()
+        await asyncio.wait((running,))
+        return running.cancelled()
+
+    main = world.outside.spawn(live())
+    try:
+        world.run_until(main)
+        assert main.result()
+    finally:
+        world.bury()
