@@ -69,10 +69,10 @@ class Attempts:
                 span.close(item.finished_at, told, None if went_well else _reason(item))
 
     def _one(self, handler: Handler) -> Run:
-        run = handler.run
+        run, expected = handler.run, self._expected
 
         def begin(attempt: Attempt) -> Coroutine[Any, Any, Any]:
-            return self._run([attempt], run, attempt) if attempt.id.int in self._expected else run(attempt)
+            return self._run([attempt], run, attempt) if attempt.id.int in expected else run(attempt)
 
         return begin
 

@@ -8,6 +8,7 @@ else a span may have (events, lists, a state) the library encodes; messages of t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from struct import Struct
 from typing import Any
 
@@ -15,7 +16,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
-from opentelemetry.trace import SpanContext
+from opentelemetry.trace import SpanContext, SpanKind
 
 _PLAIN = frozenset({str, int, bool, float})
 _MOST = 1 << 63
@@ -27,6 +28,7 @@ _TIMES = Struct("<BQBQ").pack
 _FLAGS = Struct("<BBI").pack
 _LINK_FLAGS = Struct("<BI").pack
 _DOUBLE = Struct("<Bd").pack
+_KINDS = [bytes((number + 1,)) for number in range(len(SpanKind))]
 
 
 def encoded(spans: Sequence[ReadableSpan]) -> bytes:
@@ -81,12 +83,8 @@ def _span(span: ReadableSpan) -> bytes:
     parts = [b"\x0a\x10", own.trace_id.to_bytes(16, "big"), b"\x12\x08", own.span_id.to_bytes(8, "big")]
     if parent is not None:
         parts += [b"\x22\x08", parent.span_id.to_bytes(8, "big")]
-    parts += [
-        _field(0x2A, span.name.encode("utf-8", "replace")),
-        bytes((0x30, span.kind.value + 1)),
-        _TIMES(0x39, span.start_time or 0, 0x41, span.end_time or 0),
-    ]
-    parts += [_field(0x4A, _attribute(key, value)) for key, value in (span.attributes or {}).items()]
+    parts += [_words(0x2A, span.name), b"\x30", _KINDS[span.kind.value], _TIMES(0x39, span.start_time or 0, 0x41, span.end_time or 0)]
+    parts += [_attribute(key, value) for key, value in (span.attributes or {}).items()]
     parts += [_field(0x6A, _link(link.context)) for link in span.links]
     status = span.status
     told = b"" if status.description is None else _field(0x12, status.description.encode("utf-8", "replace"))
@@ -105,7 +103,13 @@ def _attribute(key: str, value: Any) -> bytes:
         held = b"\x18" + _varint(value & 0xFFFF_FFFF_FFFF_FFFF)
     else:
         held = _DOUBLE(0x21, value)
-    return _field(0x0A, key.encode("utf-8", "replace")) + _field(0x12, held)
+    return _field(0x4A, _words(0x0A, key) + _field(0x12, held))
+
+
+@lru_cache(maxsize=1024)
+def _words(tag: int, text: str) -> bytes:
+    """The names of spans and attributes: few, and the same again and again."""
+    return _field(tag, text.encode("utf-8", "replace"))
 
 
 def _link(context: SpanContext) -> bytes:
