@@ -115,3 +115,13 @@ def a_rate_is_exceeded(story: Story, bad: bool) -> None:
     job = on_demand(story, rateLimit={"count": 2, "perSec": 3})
     for run, when in (("run_x", 5), ("run_y", 6), ("run_z", 8 - (MICRO if bad else 0))):
         asked(story, job, 5, run).blocked(5, 1).ready(when).runs(when, when + 1)
+
+
+@breaks("I11")
+def a_rate_is_exceeded_whenever_a_claim_that_was_held_up_began(story: Story, bad: bool) -> None:
+    job = on_demand(story, rateLimit={"count": 1, "perSec": 3})
+    asked(story, job, 5, "run_x").blocked(5, 1).ready(5).runs(5.2, 6)
+    held_up = asked(story, job, 5, "run_y").blocked(5, 1).ready(6 if bad else 8.5)
+    # Asked for before the other, and long on its way.
+    when = 7 if bad else 9
+    held_up.runs(when, when + 1, asked=5.1)

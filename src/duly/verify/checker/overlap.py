@@ -174,7 +174,11 @@ def _capacities(body: dict[str, Any]) -> list[int]:
 
 
 def _rates(lives: dict[str, Life], windows: Windows, book: Book) -> None:
-    """A rate of a job's own, from the grants alone: in any period no more starts than it allows."""
+    """A rate of a job's own, from the grants alone: in any period no more starts than it allows.
+
+    A claim that was held up on its way is granted later than it was asked for, so a start lies somewhere between the two. What is
+    told is broken wherever it lies.
+    """
     for life in lives.values():
         if len(life.plans) != 1:
             continue
@@ -183,17 +187,23 @@ def _rates(lives: dict[str, Life], windows: Windows, book: Book) -> None:
             continue
         period, most = round(float(rate.get("perSec", 1)) * SECOND), int(rate["count"])
         starts = sorted(_starts(life.job))
-        for early, late in zip(starts, starts[most:], strict=False):
+        for nth in range(len(starts) - most):
             book.look("I11")
-            if late - early < period - windows.skew:
-                book.broken("I11", f"{life.job.name} began {most + 1} times within {span(late - early)}", at=late, job=life.job.id)
+            together = starts[nth : nth + most + 1]
+            first, last = together[0][0], max(granted for _, granted in together)
+            if last - first < period - windows.skew:
+                book.broken("I11", f"{life.job.name} began {most + 1} times within {span(last - first)}", at=last, job=life.job.id)
 
 
-def _starts(job: Job) -> list[int]:
-    found: list[int] = []
+def _starts(job: Job) -> list[tuple[int, int]]:
+    """Of each grant that was begun: when it was asked for, and when it was given. A clock that lags may show the second first."""
+    found: list[tuple[int, int]] = []
     for run in job.runs:
         unstarted: dict[int | None, bool] = defaultdict(bool)
         for event in run.attempts:
             unstarted[event.fence] = event.data.get("outcome") == RELEASED
-        found += [grant.data.get("granted") or grant.at for grant in run.grants if not unstarted[grant.fence]]
+        for grant in run.grants:
+            if not unstarted[grant.fence]:
+                asked = grant.data.get("granted") or grant.at
+                found.append((asked, max(asked, grant.at)))
     return found
