@@ -52,11 +52,11 @@ class NoHeart:
 
 
 @asynccontextmanager
-async def on_shift(world: World, outcomes: Any, **settings: Any) -> AsyncIterator[asyncio.Event]:
+async def on_shift(world: World, outcomes: Any, *, transport: Any = None, **settings: Any) -> AsyncIterator[asyncio.Event]:
     """A worker at work, on a store with these outcomes; it ends at the event, and has ended after it."""
     shift = Shift(
         replace(world.store, outcomes=outcomes),
-        world.transport,
+        world.transport if transport is None else transport,
         world.registry,
         world.clock,
         world.entropy,
@@ -234,3 +234,29 @@ async def test_a_report_that_fails_after_the_trust_is_lost_is_not_sent_again(wor
 async def _forgets(worker: Worker, world: World) -> None:
     await worker.take(world.clock.now())
     assert worker.is_idle
+
+
+class Deaf:
+    """A transport on which nobody can wait for a cancel."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+        self.asked = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    async def wait_cancel(self, timeout: float) -> bool:
+        self.asked.set()
+        raise RuntimeError("the handler is closed")
+
+
+async def test_a_worker_that_cannot_hear_of_cancels_works_and_ends_in_order(world: World) -> None:
+    world.handle("work", quick)
+    deaf = Deaf(world.transport)
+
+    async with on_shift(world, world.store.outcomes, transport=deaf):
+        await deaf.asked.wait()
+        id = (await world.enqueue(await world.create()))[0]
+        while (await world.show(id)).state is not State.SUCCEEDED:
+            await asyncio.sleep(0)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 import duly.roles.reports
-from duly.domain.errors import Unavailable
+from duly.domain.errors import TooLarge, Unavailable
+from duly.domain.ids import ExecutionId
 from duly.domain.lifecycle import Outcome, State
 from duly.ports.handlers import Attempt
 from duly.roles.worker import Worker
@@ -159,25 +161,72 @@ async def test_results_survive_a_finish_that_fails_in_an_unforeseen_way(world: W
     assert {(await world.show(id)).state for id in ids} == {State.SUCCEEDED}
 
 
+class Picky:
+    """Does not take the success of one."""
+
+    def __init__(self, world: World, id: ExecutionId, error: Exception) -> None:
+        self._world, self._id, self._error = world, id, error
+        self.is_picky = True
+
+    async def finish(self, worker: int, finished: Any, closing: Any, now: int) -> Any:
+        if self.is_picky and any(item.id == self._id and item.outcome is Outcome.SUCCEEDED for item in finished):
+            raise self._error
+        return await self._world.store.outcomes.finish(worker, finished, closing, now)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._world.store.outcomes, name)
+
+
+async def states_of(world: World, ids: Sequence[ExecutionId]) -> list[State]:
+    return [(await world.show(id)).state for id in ids]
+
+
+ALL_BUT_THE_THIRD = [State.SUCCEEDED, State.SUCCEEDED, State.DEAD, State.SUCCEEDED, State.SUCCEEDED]
+
+
 async def test_one_result_that_cannot_be_stored_does_not_hold_up_the_others(world: World) -> None:
     world.handle("work", quick)
     ids = await world.enqueue(await world.create(), 5)
     worker = await world.worker()
+    worker._reports._outcomes = Picky(world, ids[2], RuntimeError("this one is poison"))
 
-    class Picky:
-        async def finish(self, worker: int, finished: Any, closing: Any, now: int) -> Any:
-            if any(item.id == ids[2] and item.outcome is Outcome.SUCCEEDED for item in finished):
-                raise RuntimeError("this one is poison")
-            return await world.store.outcomes.finish(worker, finished, closing, now)
+    await steps(worker, world)
+    states = await states_of(world, ids)
+    assert (states.pop(2), set(states)) == (State.RUNNING, {State.SUCCEEDED})
+    assert not worker.is_idle
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(world.store.outcomes, name)
+    world.clock.turn(6)
+    assert await worker.heartbeat.beat(world.store.liveness)
+    await steps(worker, world)
+    assert await states_of(world, ids) == ALL_BUT_THE_THIRD
+    assert worker.is_idle
 
-    worker._reports._outcomes = Picky()
+
+async def test_a_result_that_the_store_has_an_answer_to_is_dead_at_once(world: World) -> None:
+    world.handle("work", quick)
+    ids = await world.enqueue(await world.create(), 5)
+    worker = await world.worker()
+    worker._reports._outcomes = Picky(world, ids[2], TooLarge("DULY-E120", "too large"))
+
     await steps(worker, world)
 
-    states = [(await world.show(id)).state for id in ids]
-    assert states == [State.SUCCEEDED, State.SUCCEEDED, State.DEAD, State.SUCCEEDED, State.SUCCEEDED]
+    assert await states_of(world, ids) == ALL_BUT_THE_THIRD
+
+
+async def test_a_result_is_not_given_up_for_a_fault_on_its_way(world: World) -> None:
+    world.handle("work", quick)
+    ids = await world.enqueue(await world.create(), 5)
+    worker = await world.worker()
+    worker._reports._outcomes = picky = Picky(world, ids[2], RuntimeError("the handler is closed"))
+
+    await steps(worker, world)
+    world.clock.turn(3)
+    await steps(worker, world)
+    picky.is_picky = False
+    await steps(worker, world)
+
+    assert set(await states_of(world, ids)) == {State.SUCCEEDED}
+    assert not worker._reports.doubtful
 
 
 class Unprintable(Exception):

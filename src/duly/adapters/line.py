@@ -9,6 +9,8 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncGenerator
+from errno import ECONNRESET
+from os import strerror
 
 import httptools
 
@@ -39,8 +41,7 @@ class Line:
 
     async def exchange(self, request: bytes) -> tuple[int, dict[str, str], bytes]:
         """Send, and read the answer to its end: its status, headers and body."""
-        self._writer.write(request)
-        await self._writer.drain()
+        await self._send(request)
         answer = _Answer()
         parser = answer.parser = httptools.HttpResponseParser(answer)
         while not answer.is_complete:
@@ -53,8 +54,7 @@ class Line:
     async def stream(self, request: bytes) -> AsyncGenerator[tuple[int, bytes], None]:
         """Send, and give the status and each piece of the body when it comes; ends with the answer."""
         self.is_reusable = False
-        self._writer.write(request)
-        await self._writer.drain()
+        await self._send(request)
         answer = _Answer()
         parser = answer.parser = httptools.HttpResponseParser(answer)
         while not answer.is_complete:
@@ -63,6 +63,13 @@ class Line:
                 piece = bytes(answer.body)
                 answer.body.clear()
                 yield parser.get_status_code(), piece
+
+    async def _send(self, request: bytes) -> None:
+        # One that broke while nobody looked: asyncio would take the bytes and say so at the next read, uvloop raises RuntimeError.
+        if self._writer.is_closing():
+            raise ConnectionResetError(ECONNRESET, strerror(ECONNRESET))
+        self._writer.write(request)
+        await self._writer.drain()
 
     async def _feed(self, parser: httptools.HttpResponseParser) -> None:
         piece = await self._reader.read(PIECE)

@@ -241,7 +241,8 @@ class _Child:
         attempt.keep(data).add_done_callback(answer)
 
     def _send(self, message: Request) -> None:
-        with contextlib.suppress(ConnectionError):
+        # A child that is gone is seen when its answer is read; uvloop would say it here, with RuntimeError.
+        with contextlib.suppress(ConnectionError, RuntimeError):
             self._writer.write(msgspec.json.encode(message) + b"\n")
 
 

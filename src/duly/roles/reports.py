@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from duly.domain.errors import Unavailable
+from duly.domain.errors import DulyError, Unavailable
 from duly.domain.execution import Finished, LeaseId, WorkerId
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import SECOND, Instant, Micros
@@ -25,6 +24,10 @@ UNREADABLE_WAIT: Micros = 10 * SECOND
 # A message to the store holds a gigabyte at most. So many results of any size fit into one; more of them only if they are small.
 SMALL_REPORT = 64
 LARGEST_REPORT = 1 << 26
+# A report that fails for a reason that nobody foresaw is sent again for so long, so often: what has succeeded is not given up for a fault
+# on the way. After that it is the report itself that is at fault.
+PATIENCE: Micros = 5 * SECOND
+AGAIN = 0.1
 
 
 def in_parts(done: list[Finished]) -> list[list[Finished]]:
@@ -56,7 +59,14 @@ class Reports:
         self.held: dict[LeaseId, int] = {}
         # What is on its way.
         self.sending: list[Finished] = []
+        # What failed to be reported for an unforeseen reason, and since when. They are sent one by one, after the others.
+        self.doubtful: dict[ExecutionId, Instant] = {}
         self.refused = 0
+
+    def forget(self) -> None:
+        """The leases are lost, and all that was done under them."""
+        self.held.clear()
+        self.doubtful.clear()
 
     async def send(self, done: list[Finished], now: Instant) -> None:
         """Report what has ended; what ends meanwhile is reported the next time, after its own last lines. What could not be sent is
@@ -64,11 +74,14 @@ class Reports:
         self.sending = done
         try:
             await self._send_logs(done)
-            for nth, part in enumerate(parts := in_parts(done) if done else []):
+            doubted = [item for item in done if item.id in self.doubtful] if self.doubtful else []
+            sure = [item for item in done if item.id not in self.doubtful] if doubted else done
+            calls = [(self._send_part, part) for part in (in_parts(sure) if sure else ())] + [(self._send_singly, doubted)]
+            for nth, (send, part) in enumerate(calls):
                 try:
-                    await self._send_part(part, now)
+                    await send(part, now)
                 except BaseException:
-                    self._runners.done += [item for later in parts[nth + 1 :] for item in later]
+                    self._runners.done += [item for _, later in calls[nth + 1 :] for item in later]
                     raise
         finally:
             self.sending = []
@@ -106,16 +119,27 @@ class Reports:
             self.refused += len(refused)
             log.warning("the store refused %d finished attempts: their leases were lost", len(refused))
 
-    async def _send_singly(self, done: Sequence[Finished], now: Instant) -> None:
-        """One attempt that cannot be stored must not take its neighbours down: it is dead, and says why."""
+    async def _send_singly(self, done: list[Finished], now: Instant) -> None:
+        """One attempt that cannot be stored must not hold up its neighbours."""
         for nth, item in enumerate(done):
             try:
                 try:
                     await self._send([item], now)
+                    self.doubtful.pop(item.id, None)
                 except Unavailable:
                     raise
                 except Exception as error:
-                    await self._send([poisoned(item, error)], now)
+                    await self._doubt(item, error, now)
             except BaseException:
-                self._runners.done = list(done[nth + 1 :]) + self._runners.done
+                self._runners.done = done[nth + 1 :] + self._runners.done
                 raise
+
+    async def _doubt(self, item: Finished, error: Exception, now: Instant) -> None:
+        """What the store has an answer to, or what has failed for long enough, is dead, and says why; anything else is sent again."""
+        since = self.doubtful.setdefault(item.id, now)
+        if not isinstance(error, DulyError) and now - since < PATIENCE:
+            self._runners.done.append(item)
+            return
+        del self.doubtful[item.id]
+        log.error("%s could not be reported and is given up: %r", item.id, error)
+        await self._send([poisoned(item, error)], now)

@@ -32,6 +32,8 @@ log = logging.getLogger("duly.worker")
 STEPS_OF_PATIENCE = 20
 # Seconds; only how often the waiting is renewed.
 LISTEN_FOR = 60.0
+# … and how long after it has failed.
+DEAF_FOR = 1.0
 
 
 class Shift:
@@ -113,8 +115,13 @@ class Shift:
     async def _listen(self, beating: Beating) -> None:
         """A cancel reaches the worker with its next heartbeat; the hint makes that one come at once."""
         while True:
-            if await self._transport.wait_cancel(LISTEN_FOR):
-                beating.beat_now()
+            try:
+                if await self._transport.wait_cancel(LISTEN_FOR):
+                    beating.beat_now()
+            except Exception:
+                # It is only a hint, and no reason for a worker to end.
+                log.warning("cancels are heard with the heartbeats alone for a moment", exc_info=True)
+                await asyncio.sleep(DEAF_FOR)
 
     async def _begin(self, stop: asyncio.Event) -> Worker | None:
         """Register; keeps trying while the store is away."""

@@ -41,7 +41,7 @@ from duly.roles.log_pump import LogPump
 from duly.roles.loop import Step
 from duly.roles.neighbours import COUNTED_TO, Neighbours
 from duly.roles.plans import Plans
-from duly.roles.reports import Reports
+from duly.roles.reports import AGAIN, Reports
 from duly.roles.runners import Runners
 from duly.roles.served import Served
 
@@ -159,7 +159,7 @@ class Worker:
         if self._waits_for_report:
             self._waits_for_report = False
             self.wake.set()
-        wait = 0.0 if self._may_go_on(len(self._runners.done)) else self._pause
+        wait = AGAIN if self._reports.doubtful else 0.0 if self._may_go_on(len(self._runners.done)) else self._pause
         return Step(wait, {"finished": len(done), "refused": self.refused - refused})
 
     async def _look_after(self) -> bool:
@@ -168,7 +168,7 @@ class Worker:
         self._runners.look()
         if not self.heartbeat.is_trusted:
             self._runners.forget()
-            self._reports.held.clear()
+            self._reports.forget()
             return False
         self._runners.stop_what_is_over()
         self._give_back_what_waits_too_long()
