@@ -51,10 +51,9 @@ class NoHeart:
         return None
 
 
-@asynccontextmanager
-async def on_shift(world: World, outcomes: Any, *, transport: Any = None, **settings: Any) -> AsyncIterator[asyncio.Event]:
-    """A worker at work, on a store with these outcomes; it ends at the event, and has ended after it."""
-    shift = Shift(
+def shift_of(world: World, outcomes: Any, *, transport: Any = None, **settings: Any) -> Shift:
+    """A worker's, on a store with these outcomes."""
+    return Shift(
         replace(world.store, outcomes=outcomes),
         world.transport if transport is None else transport,
         world.registry,
@@ -66,6 +65,12 @@ async def on_shift(world: World, outcomes: Any, *, transport: Any = None, **sett
         heartbeat=HeartbeatSettings(),
         grace=30.0,
     )
+
+
+@asynccontextmanager
+async def on_shift(world: World, outcomes: Any, **settings: Any) -> AsyncIterator[asyncio.Event]:
+    """A worker at work, on a store with these outcomes; it ends at the event, and has ended after it."""
+    shift = shift_of(world, outcomes, **settings)
     stop = asyncio.Event()
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         group.create_task(shift.run(stop))

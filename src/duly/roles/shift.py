@@ -276,9 +276,11 @@ class _UntilIdle:
 async def _first(*awaitables: Awaitable[object]) -> None:
     tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        # A cancel that comes while they end is meant for us: it must not be taken for one of theirs.
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
