@@ -75,9 +75,10 @@ def test_a_stop_in_the_very_moment_that_the_rest_ends_is_a_stop(at: float) -> No
     assert stepped in ([0.0], [0.0, at])
 
 
-def test_a_wait_that_fails_at_once_is_not_asked_without_end() -> None:
+@pytest.mark.parametrize("error", [OSError, TimeoutError])
+def test_a_wait_that_fails_at_once_is_not_asked_without_end(error: type[OSError]) -> None:
     async def fails(seconds: float) -> None:
-        raise OSError("gone")
+        raise error("gone")
 
     stepped, ended = run(1.05, fails)
 

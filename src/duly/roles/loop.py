@@ -92,8 +92,6 @@ async def _until(stopping: asyncio.Future[Any], seconds: float, wait: Callable[[
         try:
             await _within(stopping, seconds + SLACK, wait(seconds))
             return
-        except TimeoutError:
-            return
         except Exception:
             # Nobody tells us when it is time, so we look again: soon, but not without end at once.
             log.debug("a wait failed", exc_info=True)
@@ -103,20 +101,25 @@ async def _until(stopping: asyncio.Future[Any], seconds: float, wait: Callable[[
 
 async def _within(stopping: asyncio.Future[Any], seconds: float, waited: Awaitable[object]) -> None:
     """Await it for so long; the stop comes as if the time were over."""
-    async with asyncio.timeout(seconds) as limit:
-        waits = True
+    limit, waits = asyncio.timeout(seconds), True
 
-        def hurry(stopped: asyncio.Future[Any]) -> None:
-            # The stop may come in the same turn of the loop as what was waited for, or as the end of the time.
-            if waits and not limit.expired():
-                limit.reschedule(0.0)
+    def hurry(stopped: asyncio.Future[Any]) -> None:
+        # The stop may come in the same turn of the loop as what was waited for, or as the end of the time.
+        if waits and not limit.expired():
+            limit.reschedule(0.0)
 
-        stopping.add_done_callback(hurry)
-        try:
-            await waited
-        finally:
-            waits = False
-            stopping.remove_done_callback(hurry)
+    try:
+        async with limit:
+            stopping.add_done_callback(hurry)
+            try:
+                await waited
+            finally:
+                waits = False
+                stopping.remove_done_callback(hurry)
+    except TimeoutError:
+        # One of its own is a failure like any other.
+        if not limit.expired():
+            raise
 
 
 def _jittered(seconds: float, entropy: Entropy) -> float:
