@@ -54,3 +54,19 @@ async def test_what_an_array_is_made_of_is_asked_once_for_all_lines(postgres_dsn
     # Types that somebody made are asked for on each line: elsewhere their numbers mean something else.
     assert len([numbers for numbers in asked if max(numbers) < lines.FIRST_UNSURE_TYPE]) == 1
     assert len([numbers for numbers in asked if max(numbers) >= lines.FIRST_UNSURE_TYPE]) == 2
+
+
+async def test_after_a_dead_line_the_next_ones_are_kept_again(postgres_dsn: str) -> None:
+    engine = PostgresEngine(postgres_dsn)
+    pool = engine._pools[Lane.CLAIM]
+    async with pool.connection() as before:
+        pass
+    engine._watch.distrust_idle()
+    found: list[Any] = []
+    for _ in range(3):
+        async with pool.connection() as line:
+            found.append(line)
+
+    await engine.close()
+    assert before.is_closed()
+    assert found == [found[0]] * 3

@@ -131,6 +131,10 @@ class Pool:
     def abandon(self) -> None:
         """The same without waiting, also when the event loop has ended."""
         self._is_closed = True
+        self.drop_idle()
+
+    def drop_idle(self) -> None:
+        """Let go of what is idle; whoever comes next opens a line anew."""
         idle, self._idle = self._idle, []
         for line in idle:
             # It says goodbye to the server, and then that the loop which would close its socket has ended; the socket goes with it.
@@ -222,7 +226,7 @@ class PostgresEngine:
     def _drop_idle(self) -> None:
         """One line was dead: whatever lay idle beside it is not to be trusted either."""
         for pool in self._pools.values():
-            pool.abandon()
+            pool.drop_idle()
 
     async def has_wall(self) -> bool:
         """Whether the server keeps tenants apart as well (migration 0008)."""
