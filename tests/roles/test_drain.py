@@ -8,8 +8,8 @@ import pytest
 
 from duly.domain.lifecycle import State
 from duly.ports.handlers import Attempt
-from tests.roles.conftest import World
-from tests.roles.test_halves import shift_of
+from tests.roles.conftest import ACTOR, World, run_until_idle
+from tests.roles.test_halves import Before, settled, shift_of
 
 
 @pytest.mark.parametrize("turns", range(12))
@@ -37,3 +37,24 @@ async def test_a_grace_that_ends_just_when_the_heartbeat_has_news_is_over(world:
 
     assert was_over
     assert (await world.show(id)).state is State.SCHEDULED
+
+
+async def test_a_grace_that_ends_while_last_lines_are_sent_costs_none_of_them(world: World) -> None:
+    async def talks(attempt: Attempt) -> None:
+        attempt.log("info", "hello", {})
+
+    world.handle("work", talks)
+    id = (await world.enqueue(await world.create()))[0]
+    worker = await world.worker()
+    worker._logs._outcomes = Before(world.store.outcomes, "append_logs", asyncio.Event().wait)
+    await worker.take(world.clock.now())
+    await asyncio.sleep(0)
+    report = asyncio.create_task(worker.report(world.clock.now()))
+    await settled(report)
+    report.cancel()
+    await asyncio.wait((report,))
+    worker._logs._outcomes = world.store.outcomes
+    await run_until_idle(worker, world.clock)
+
+    assert (await world.show(id)).state is State.SUCCEEDED
+    assert [line.message for _, _, line in await world.executions.logs(ACTOR, id, None, 0, 10)] == ["hello"]

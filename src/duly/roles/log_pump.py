@@ -45,7 +45,7 @@ class LogPump:
         try:
             await self._send_lines(worker, speaking)
             await self._send_progress(worker, speaking)
-        except Unavailable:
+        except BaseException:
             self._ended = ended + self._ended
             raise
 
