@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -273,3 +274,25 @@ async def test_an_old_name_is_not_asked_for(world: World, ran: list[object]) -> 
     world.clock.turn(3)
 
     assert inbox.work([1], {}) == []
+
+
+async def test_names_that_never_end_do_not_keep_a_worker_from_what_nobody_names(world: World, ran: list[object]) -> None:
+    post = Post()
+    speaker = crier(world, post, window=5)
+    world.registry.add(replace(world.registry.by_name["work"], name="other"))
+    worker, _ = await hired(world, post, slots=2, largest_batch=2)
+    named = await world.create()
+    await speaker.step(world.clock.now())
+    deep = await world.enqueue(await world.create(name="deep", target={"handler": "other"}), 20)
+    await world.enqueue(named, 4)
+
+    for _ in range(30):
+        # There are always some that were named and have not begun.
+        await speaker.step(world.clock.now())
+        await worker.step(world.clock.now())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        await world.enqueue(named, 2)
+        world.clock.turn(0.1)
+
+    assert not set(ran).isdisjoint(deep)
