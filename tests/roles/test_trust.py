@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
 from duly.adapters.memory.hot_index import MemoryHotIndex
 from duly.adapters.system.clock import SystemClock
 from duly.domain.instants import HOUR, SECOND, Instant
+from duly.ports.handlers import Attempt
 from duly.ports.hot_index import Coming
 from duly.ports.store import WorkerAbout
 from duly.roles.dispatcher import Dispatcher, DispatcherSettings
@@ -163,3 +165,24 @@ async def test_a_clock_that_is_an_hour_off_is_put_on_the_store_s() -> None:
     # Never ahead of it, and not behind by more than the asking took.
     ours, theirs = clock.now(), await store.store_now()
     assert theirs - 5 * SECOND < ours <= theirs
+
+
+async def test_what_was_claimed_so_slowly_that_it_is_somebody_elses_by_then_does_not_begin(world: World) -> None:
+    began: list[int] = []
+
+    async def begins(attempt: Attempt) -> None:
+        began.append(attempt.attempt)
+
+    world.handle("work", begins)
+    id = (await world.enqueue(await world.create()))[0]
+    worker = await world.worker()
+    worker._ready = Slow(world.store.ready, "claim", world.clock, 16.0)  # type: ignore[assignment]
+
+    await worker.take(world.clock.now())
+    await world.sweeper().step(world.clock.now())
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+    assert (began, (await world.show(id)).attempt) == ([], 2)
+    await worker.take(world.clock.now())
+    assert worker.is_idle

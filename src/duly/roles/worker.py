@@ -396,6 +396,9 @@ class Worker:
 
     async def _take_in(self, claimed: Claimed) -> None:
         unreadable, readable = await self._arrivals.of(claimed)
+        if not self.heartbeat.is_trusted:
+            # It has come so late that others may have it by now.
+            return
         held = self._reports.held
         held[claimed.lease] = held.get(claimed.lease, 0) + len(claimed.ids)
         if unreadable:
