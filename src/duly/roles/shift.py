@@ -87,6 +87,7 @@ class Shift:
                 return
             beating = self._start_beating(worker.heartbeat, self._heartbeat.every / SECOND, worker.on_news())
             listening = asyncio.create_task(self._listen(beating), name="duly-cancels")
+            watching = asyncio.create_task(loop.run(_Watching(worker), self._clock, asyncio.Event(), self._entropy), name="duly-watch")
             try:
                 await self._work(worker, stop, asyncio.Event())
                 self.wants_restart = self._should_restart(worker, stop)
@@ -97,9 +98,10 @@ class Shift:
             finally:
                 worker.close()
                 beating.stop()
-                listening.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await listening
+                for task in (listening, watching):
+                    task.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await task
             self._left_behind += worker.left_behind
             if stop.is_set() or self.wants_restart:
                 with contextlib.suppress(Unavailable):
@@ -232,6 +234,18 @@ class _Reporting:
 
     async def step(self, now: int) -> loop.Step:
         return await self._worker.report(now)
+
+
+class _Watching:
+    """Handlers are stopped in time, also while their worker waits for the store."""
+
+    name = "watch"
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    async def step(self, now: int) -> loop.Step:
+        return await self._worker.watch(now)
 
 
 class _UntilLost:

@@ -162,15 +162,26 @@ class Worker:
         wait = AGAIN if self._reports.doubtful else 0.0 if self._may_go_on(len(self._runners.done)) else self._pause
         return Step(wait, {"finished": len(done), "refused": self.refused - refused})
 
-    async def _look_after(self) -> bool:
-        """Stop what has to stop, and give back what waits too long. False when the leases are lost, and all that was done under them."""
-        self.wake.clear()
-        self._runners.look()
+    async def watch(self, now: Instant) -> Step:
+        """Beside both halves: stop what has to stop, also while they wait for a store that does not answer."""
+        self._stop_what_is_over()
+        return Step(self._pause)
+
+    def _stop_what_is_over(self) -> bool:
+        """False when the leases are lost, and all that was done under them."""
         if not self.heartbeat.is_trusted:
             self._runners.forget()
             self._reports.forget()
             return False
         self._runners.stop_what_is_over()
+        return True
+
+    async def _look_after(self) -> bool:
+        """Stop what has to stop, and give back what waits too long. False when the leases are lost."""
+        self.wake.clear()
+        self._runners.look()
+        if not self._stop_what_is_over():
+            return False
         self._give_back_what_waits_too_long()
         await self._compare()
         return True
