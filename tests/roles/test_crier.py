@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -296,3 +297,25 @@ async def test_names_that_never_end_do_not_keep_a_worker_from_what_nobody_names(
         world.clock.turn(0.1)
 
     assert not set(ran).isdisjoint(deep)
+
+
+async def test_a_name_that_comes_between_two_looks_is_claimed_without_one(world: World, ran: list[object]) -> None:
+    post = Post()
+    speaker = crier(world, post)
+    worker, _ = await hired(world, post)
+    await world.enqueue(await world.create())
+    await speaker.step(world.clock.now())
+    world.clock.turn(1.2)
+    looks: list[object] = []
+    look = worker._ready.work
+
+    async def noted(*args: Any) -> Any:
+        looks.append(args)
+        return await look(*args)
+
+    worker._ready.work = noted  # type: ignore[method-assign]
+    await worker.step(world.clock.now())
+    await asyncio.sleep(0)
+
+    assert (len(ran), looks) == (1, [])
+    await run_until_idle(worker, world.clock)

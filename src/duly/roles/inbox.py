@@ -95,6 +95,10 @@ class Inbox:
         """Whether it is time to look into the store itself."""
         return self._may_be_more or self._clock.boottime() - self._looked_at >= LOOK_EVERY
 
+    def must_look(self) -> bool:
+        """Whether that comes before what was named: names without an end would hide whatever nobody names."""
+        return self._may_be_more or self._clock.boottime() - self._looked_at >= 2 * LOOK_EVERY
+
     def looked(self, *, found: bool) -> None:
         """It was looked into. As long as it has work that nobody named, it is the shorter way; once it has none, names are waited for."""
         self._looked_at = self._clock.boottime()

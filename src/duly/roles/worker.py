@@ -379,8 +379,7 @@ class Worker:
             await self._look_for_routes()
         work = inbox.work(self._served.routes, self._neighbours.weights)
         self._see(work, now)
-        # However many are named: when it is time to look into the store, that comes first. What it shows may be named to nobody.
-        return inbox.pick(self._served.in_batches(self._shared_out(room, work))) if work and not inbox.may_look() else []
+        return inbox.pick(self._served.in_batches(self._shared_out(room, work))) if work and not inbox.must_look() else []
 
     def _see(self, work: Sequence[Work], now: Micros) -> None:
         self._neighbours.see(work, now)
