@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from duly.domain.lifecycle import State
 from duly.ports.handlers import Attempt
 from tests.roles.conftest import ACTOR, World, run_until_idle
-from tests.roles.test_halves import Before, settled, shift_of
+from tests.roles.test_halves import AWAY, Before, settled, shift_of
 
 
 @pytest.mark.parametrize("turns", range(12))
@@ -58,3 +60,31 @@ async def test_a_grace_that_ends_while_last_lines_are_sent_costs_none_of_them(wo
 
     assert (await world.show(id)).state is State.SUCCEEDED
     assert [line.message for _, _, line in await world.executions.logs(ACTOR, id, None, 0, 10)] == ["hello"]
+
+
+async def test_a_claim_whose_answer_is_lost_at_the_stop_is_asked_for_before_the_worker_retires(world: World) -> None:
+    async def quick(attempt: Attempt) -> None:
+        return None
+
+    world.handle("work", quick)
+    id = (await world.enqueue(await world.create()))[0]
+    shift = shift_of(world, world.store.outcomes)
+    stop = asyncio.Event()
+
+    class Unheard:
+        """A queue of which nobody hears the first claim's answer."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.store.ready, name)
+
+        async def claim(self, *args: Any) -> Any:
+            await world.store.ready.claim(*args)
+            stop.set()
+            raise AWAY
+
+    shift._store = replace(world.store, ready=Unheard())
+    await shift.run(stop)
+    await world.sweeper().step(world.clock.now())
+
+    found = await world.show(id)
+    assert (found.state, found.attempt) == (State.SUCCEEDED, 1)

@@ -190,6 +190,7 @@ class Shift:
         worker.draining = True
         with contextlib.suppress(Unavailable):
             await self._store.liveness.drain(worker.heartbeat.worker)
+            await worker.settle_claim()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._grace):
                 await self._step_until_idle(worker)

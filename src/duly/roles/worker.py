@@ -227,6 +227,11 @@ class Worker:
         """How many handlers would not stop and still run: each holds a slot, and nothing they do counts."""
         return self._runners.left_behind
 
+    async def settle_claim(self) -> None:
+        """Who claims no more asks once for what he may have claimed last: with him it would be lost."""
+        if self._claim_is_unknown:
+            await self._adopt()
+
     def release_all(self) -> None:
         """Give back what has not ended, at no cost in attempts."""
         self._runners.release_all()
