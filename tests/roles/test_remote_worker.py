@@ -434,3 +434,20 @@ async def test_who_could_only_wait_for_a_place_is_left_to_other_workers(site: Si
 
     pool.go_on.set()
     await step_until(worker, remote, all_are_done)
+
+
+async def test_an_answer_that_there_is_no_room_for_is_told_of_once(site: Site) -> None:
+    async def work(attempt: Attempt) -> None:
+        return None
+
+    site.handle("work", work)
+    worker, remote = await site.worker()
+    (run,) = await site.enqueue(await site.create())
+    await worker.take(remote.time.clock.now())
+    assert await remote.transport.wait_ready(5.0)
+
+    # As long as too much waits to be reported nothing is taken in: whoever waits until then must not turn in a circle.
+    assert not await remote.transport.wait_ready(0.05)
+
+    await step_until(worker, remote, ended(site, run))
+    assert (await site.show(run)).state is State.SUCCEEDED

@@ -66,6 +66,8 @@ class RemoteReady:
         self._registry = registry
         self._poll: asyncio.Task[Claimed | None] | None = None
         self._polls_for: WorkerId = 0
+        # Whether its answer was told of: it stays until there is room for it.
+        self._is_told = False
 
     async def routes(self) -> list[Route]:
         # It stands for all handlers, so not for one that has places of its own if there is another.
@@ -82,6 +84,7 @@ class RemoteReady:
             await self.stop()
             self._polls_for = worker
         if self._poll is None:
+            self._is_told = False
             self._poll = asyncio.create_task(self._ask(worker, sum(ask.quota for ask in asks)), name="duly-lease")
             return None
         if not self._poll.done():
@@ -94,12 +97,13 @@ class RemoteReady:
         return []
 
     async def wait(self, timeout: float) -> bool:
-        """Until the poll has an answer, at most `timeout` seconds."""
-        if self._poll is None:
+        """Until the poll has an answer, at most `timeout` seconds. Each answer is told of once."""
+        if self._poll is None or self._is_told:
             await asyncio.sleep(timeout)
             return False
         done, _ = await asyncio.wait({self._poll}, timeout=timeout)
-        return bool(done)
+        self._is_told = bool(done)
+        return self._is_told
 
     async def stop(self) -> None:
         """Ask no more. What the server granted meanwhile it gives back when the worker retires."""
