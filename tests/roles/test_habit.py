@@ -17,8 +17,8 @@ FOUND = [Work(route=7, tenant=1, weight=100, head=0, depth=3)]
 
 def idle_after(work: list[Work]) -> Habit:
     habit = Habit()
-    habit.looked(work)
-    habit.looked([])
+    habit.looked(work, 0)
+    habit.looked([], 0)
     return habit
 
 
@@ -31,13 +31,13 @@ def test_it_guesses_once_and_then_looks() -> None:
 
     assert habit.guess(50, [7], [1])
     assert habit.guess(50, [7], [1]) == []
-    habit.looked([])
+    habit.looked([], 0)
     assert habit.guess(50, [7], [1])
 
 
 def test_who_has_found_work_does_not_guess() -> None:
     habit = idle_after(FOUND)
-    habit.looked(FOUND)
+    habit.looked(FOUND, 0)
 
     assert habit.guess(50, [7], [1]) == []
 
@@ -63,8 +63,8 @@ QUEUES = [Work(route=7, tenant=1, weight=100, head=0, depth=64), Work(route=7, t
 
 def test_where_tenants_share_it_assumes_what_was_shown_and_one_of_whoever_had_work_before() -> None:
     habit = Habit()
-    habit.looked(QUEUES)
-    habit.looked(QUEUES[:1])
+    habit.looked(QUEUES, 0)
+    habit.looked(QUEUES[:1], 0)
 
     assert habit.assume(50, [7], [1, 2]) == [QUEUES[0], replace(QUEUES[1], depth=1)]
 
@@ -72,19 +72,19 @@ def test_where_tenants_share_it_assumes_what_was_shown_and_one_of_whoever_had_wo
 @pytest.mark.parametrize(("quota", "found", "was_right"), [(12, 12, True), (12, 13, False), (12, 11, False), (12, 0, False)])
 def test_it_looks_when_it_was_not_as_assumed(quota: int, found: int, was_right: bool) -> None:
     habit = Habit()
-    habit.looked(QUEUES)
-    habit.looked(QUEUES[:1])
+    habit.looked(QUEUES, 0)
+    habit.looked(QUEUES[:1], 0)
 
     assert habit.was_right([Ask(7, 1, quota), Ask(7, 2, 1)], found) == was_right
     assert bool(habit.assume(50, [7], [1, 2])) == was_right
-    habit.looked(QUEUES)
+    habit.looked(QUEUES, 0)
     assert habit.assume(50, [7], [1, 2]) == QUEUES
 
 
 def test_nothing_found_where_nothing_was_shown_is_no_proof_that_nobody_has_work() -> None:
     habit = Habit()
-    habit.looked(QUEUES)
-    habit.looked([])
+    habit.looked(QUEUES, 0)
+    habit.looked([], 0)
 
     assert not habit.was_right([Ask(7, 1, 1), Ask(7, 2, 1)], 0)
 
@@ -92,24 +92,25 @@ def test_nothing_found_where_nothing_was_shown_is_no_proof_that_nobody_has_work(
 def test_it_looks_where_a_tenant_is_alone_or_not_known_or_served_no_longer_or_the_queues_are_many_for_the_room() -> None:
     habit = Habit()
     assert habit.assume(50, [7], [1, 2]) == [], "it has never looked"
-    habit.looked(QUEUES)
-    habit.looked([])
+    habit.looked(QUEUES, 0)
+    habit.looked([], 0)
 
     assert habit.assume(8, [7], [1, 2]) != []
     assert habit.assume(7, [7], [1, 2]) == []
     assert habit.assume(50, [7], [1, 2, 3]) == []
     assert habit.assume(50, [7], [1]) == []
-    habit.looked(QUEUES)
+    habit.looked(QUEUES, 0)
     assert habit.assume(50, [8], [1, 2]) == []
     many = [replace(QUEUES[0], route=route, tenant=route % 2) for route in range(MOST_QUEUES + 1)]
-    habit.looked(many)
+    habit.looked(many, 0)
     assert habit.assume(50, range(MOST_QUEUES + 1), [0, 1]) == []
 
 
 def test_a_look_says_whether_somebody_is_new() -> None:
     habit = Habit()
+    looks: list[list[Work]] = [QUEUES[:1], QUEUES, [], QUEUES]
 
-    assert [habit.looked(QUEUES[:1]), habit.looked(QUEUES), habit.looked([]), habit.looked(QUEUES)] == [True, True, False, False]
+    assert [habit.looked(work, 0) for work in looks] == [True, True, False, False]
 
 
 class Counting:

@@ -247,6 +247,32 @@ async def test_who_is_about_is_claimed_before_a_look(world: World) -> None:
     await run_until_idle(worker, world.clock)
 
 
+async def test_queues_that_had_no_work_lately_are_not_thought_of(world: World) -> None:
+    for name in ("work", "x", "y", "z"):
+        world.handle(name, echo)
+    jobs = [await job_of(world, name) for name in ("a", "b")]
+    shapes = [msgspec.convert({"name": name, "target": {"handler": name}}, JobShape) for name in ("x", "y", "z")]
+    others = await world.jobs.create(Actor(jobs[0].version.tenant, "a", Role.ADMIN, "test"), shapes)
+    worker = await world.worker()
+    for job in (*jobs, *others):
+        await world.enqueue(job)
+    for _ in range(3):
+        await run_until_idle(worker, world.clock)
+        world.clock.turn(NEIGHBOUR_FOR / SECOND / 2)
+        await worker.heartbeat.beat(world.store.liveness)
+        for job in jobs:
+            await world.enqueue(job)
+    await run_until_idle(worker, world.clock)
+    calls = worker._ready = Calls(worker._ready)
+    await world.enqueue(jobs[0])
+
+    claimed = await step(world, worker)
+
+    assert (claimed, calls.names[0]) == (1, "claim")
+    assert len(worker._habit._queues) == len(jobs)
+    await run_until_idle(worker, world.clock)
+
+
 async def test_guesses_follow_one_another_until_the_last_look_is_old_and_whoever_is_new_is_seen_then(world: World) -> None:
     gate = asyncio.Event()
 

@@ -14,6 +14,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from duly.domain.fairness import Ask, Work
+from duly.domain.instants import Micros
+from duly.roles.neighbours import NEIGHBOUR_FOR
 
 # Each queue that is asked for costs a probe, and gets its part of the room.
 MOST_QUEUES = 4
@@ -28,32 +30,33 @@ class Habit:
     def __init__(self) -> None:
         self._usual: list[tuple[int, int]] = []
         self._may_guess = False
-        # What each queue has shown when it had something, and which of them had something at the last look.
-        self._queues: dict[tuple[int, int], Work] = {}
+        # What each queue has shown when it had something lately, and when; and which of them had something at the last look.
+        self._queues: dict[tuple[int, int], tuple[Work, Micros]] = {}
         self._shown: set[tuple[int, int]] = set()
         self._must_look = True
 
-    def looked(self, work: Sequence[Work]) -> bool:
+    def looked(self, work: Sequence[Work], now: Micros) -> bool:
         """Everything was looked at, and this was found. Only who has found nothing may guess. True: some of it in a queue that is new."""
         if work:
             self._usual = [(item.route, item.tenant) for item in work]
         self._may_guess = not work
         found = {(item.route, item.tenant): item for item in work}
+        self._queues = {key: (item, at) for key, (item, at) in self._queues.items() if now - at < NEIGHBOUR_FOR}
         is_new = not found.keys() <= self._queues.keys()
-        self._queues |= found
+        self._queues |= {key: (item, now) for key, item in found.items()}
         self._shown = set(found)
         self._must_look = False
         return is_new
 
     def assume(self, room: int, routes: Collection[int], tenants: Collection[int]) -> list[Work]:
         """What is ready, as far as it can be known without a look where several tenants have had work lately. Nothing: look."""
-        self._queues = {key: item for key, item in self._queues.items() if key[0] in routes and key[1] in tenants}
+        self._queues = {key: seen for key, seen in self._queues.items() if key[0] in routes and key[1] in tenants}
         is_known = {tenant for _, tenant in self._queues} == set(tenants)
         # What is only assumed takes its part of the room: no large one.
         has_room = len(self._queues) <= MOST_QUEUES and len(self._queues.keys() - self._shown) * ROOM_FOR_ASSUMED <= room
         if self._must_look or len(tenants) < 2 or not is_known or not has_room:
             return []
-        return [item if key in self._shown else replace(item, depth=ASSUMED) for key, item in self._queues.items()]
+        return [item if key in self._shown else replace(item, depth=ASSUMED) for key, (item, _) in self._queues.items()]
 
     def was_right(self, asks: Sequence[Ask], found: int) -> bool:
         """Whether it was as assumed: something was found, all that had been shown and nothing else."""

@@ -310,7 +310,7 @@ class Worker:
             # Somebody rang all the same: now it looks.
             return await self._claim(now, may_guess=False)
         if not found:
-            self._habit.looked(())
+            self._habit.looked((), self._clock.boottime())
         return found
 
     async def _look_after_guess(self, asks: Sequence[Ask], found: int, now: Instant) -> int:
@@ -392,7 +392,7 @@ class Worker:
 
     async def _look(self, now: Micros) -> None:
         self._work = await self._ready.work(self._served.routes, COUNTED_TO) if self._served.routes else []
-        self._has_new = self._habit.looked(self._work)
+        self._has_new = self._habit.looked(self._work, now)
         self._work_looked_at = now
         self._work_is_worth = LOOKS_PER_WORTH * (self._clock.boottime() - now)
         self._see(self._work, now)
