@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -90,12 +89,34 @@ def in_virtual_time(live: Callable[[World, SimulatedLoop], Awaitable[None]]) -> 
         loop.bury()
 
 
+def shift_of(world: World, is_cut: asyncio.Event) -> Shift:
+    """A worker's, cut off from its store by the event."""
+    store = world.store
+    cut = replace(store, ready=Cut(store.ready, is_cut), outcomes=Cut(store.outcomes, is_cut), liveness=Cut(store.liveness, is_cut))
+
+    def start(heartbeat: Heartbeat, every: float, on_news: Callable[[], None]) -> Beating:
+        return Heart(heartbeat, every, cut.liveness, on_news)
+
+    return Shift(
+        cut,
+        world.transport,
+        world.registry,
+        world.clock,
+        world.entropy,
+        WorkerSettings(name="w"),
+        WorkerAbout("default"),
+        start,
+        heartbeat=LIFE,
+        grace=1.0,
+    )
+
+
 @pytest.mark.parametrize(("shape", "latest"), [({}, LIFE.ttl / SECOND), ({"timeoutSec": 6}, 6.5)], ids=["lease", "timeout"])
 def test_who_is_cut_off_from_the_store_stops_its_handlers_in_time(shape: dict[str, int], latest: float) -> None:
     stopped: list[float] = []
 
     async def live(world: World, loop: SimulatedLoop) -> None:
-        is_cut, began = asyncio.Event(), asyncio.Event()
+        is_cut, began, stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
         async def stays(attempt: Attempt) -> None:
             began.set()
@@ -106,33 +127,43 @@ def test_who_is_cut_off_from_the_store_stops_its_handlers_in_time(shape: dict[st
 
         world.handle("work", stays)
         await world.enqueue(await world.create(**shape))
-        store = world.store
-        cut = replace(store, ready=Cut(store.ready, is_cut), outcomes=Cut(store.outcomes, is_cut), liveness=Cut(store.liveness, is_cut))  # type: ignore[arg-type]
-
-        def start(heartbeat: Heartbeat, every: float, on_news: Callable[[], None]) -> Beating:
-            return Heart(heartbeat, every, cut.liveness, on_news)
-
-        shift = Shift(
-            cut,
-            world.transport,
-            world.registry,
-            world.clock,
-            world.entropy,
-            WorkerSettings(name="w"),
-            WorkerAbout("default"),
-            start,
-            heartbeat=LIFE,
-            grace=1.0,
-        )
-        stop = asyncio.Event()
-        running = asyncio.create_task(shift.run(stop))
+        running = asyncio.create_task(shift_of(world, is_cut).run(stop))
         await began.wait()
         is_cut.set()
         await asyncio.sleep(40.0)
         stop.set()
-        with contextlib.suppress(Unavailable):
-            await running
+        await running
 
     in_virtual_time(live)
     assert stopped
     assert stopped[0] <= latest
+
+
+def test_who_is_lost_sees_to_the_end_of_its_handlers_however_often_it_is_woken() -> None:
+    asked: list[float] = []
+
+    async def live(world: World, loop: SimulatedLoop) -> None:
+        is_cut, stop = asyncio.Event(), asyncio.Event()
+
+        async def hears_the_second_word(attempt: Attempt) -> None:
+            while len(asked) < 2:
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    asked.append(loop.now)
+
+        world.handle("work", hears_the_second_word)
+        await world.enqueue(await world.create())
+        running = asyncio.create_task(shift_of(world, is_cut).run(stop))
+        await asyncio.sleep(1.0)
+        is_cut.set()
+        for _ in range(2000):
+            # Others have work all the while.
+            world.transport.ring()
+            await asyncio.sleep(0.01)
+        stop.set()
+        await running
+
+    in_virtual_time(live)
+    assert len(asked) == 2
+    assert asked[1] - asked[0] < 3.0

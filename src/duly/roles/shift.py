@@ -28,8 +28,8 @@ from duly.roles.worker import Worker, WorkerSettings
 
 log = logging.getLogger("duly.worker")
 
-# How often a lost worker looks whether its handlers have stopped, twice a second, before it starts anew without them.
-STEPS_OF_PATIENCE = 20
+# How long a lost worker waits for its handlers to stop before it starts anew without them.
+PATIENCE: Micros = 10 * SECOND
 # Seconds; only how often the waiting is renewed.
 LISTEN_FOR = 60.0
 # … and how long after it has failed.
@@ -173,7 +173,7 @@ class Shift:
         def is_over() -> bool:
             return self._should_restart(worker, stop)
 
-        taking = asyncio.create_task(loop.run(_UntilLost(worker, ended, is_over), self._clock, ended, self._entropy, watch))
+        taking = asyncio.create_task(loop.run(_UntilLost(worker, ended, is_over, self._clock), self._clock, ended, self._entropy, watch))
         reporting = asyncio.create_task(
             loop.run(_Reporting(worker), self._clock, ended, self._entropy, lambda seconds: worker.to_report.wait())
         )
@@ -254,18 +254,20 @@ class _UntilLost:
 
     name = "worker"
 
-    def __init__(self, worker: Worker, ended: asyncio.Event, is_over: Callable[[], bool]) -> None:
+    def __init__(self, worker: Worker, ended: asyncio.Event, is_over: Callable[[], bool], clock: Clock) -> None:
         self._worker = worker
         self._ended = ended
         self._is_over = is_over
-        self._steps_lost = 0
+        self._clock = clock
+        self._lost_at: Micros | None = None
 
     async def step(self, now: int) -> loop.Step:
         step = await self._worker.take(now)
         if not self._worker.heartbeat.is_trusted:
-            self._steps_lost += 1
+            boottime = self._clock.boottime()
+            self._lost_at = boottime if self._lost_at is None else self._lost_at
             # A handler that will not stop is left behind: it writes under a lease that is gone.
-            if self._worker.is_idle or self._steps_lost > STEPS_OF_PATIENCE:
+            if self._worker.is_idle or boottime - self._lost_at >= PATIENCE:
                 self._ended.set()
         elif self._is_over():
             self._ended.set()
