@@ -11,6 +11,7 @@ import pytest
 import duly.roles.reports
 from duly.domain.errors import TooLarge, Unavailable
 from duly.domain.ids import ExecutionId
+from duly.domain.instants import SECOND
 from duly.domain.lifecycle import Outcome, State
 from duly.ports.handlers import Attempt
 from duly.roles.worker import Worker
@@ -227,6 +228,42 @@ async def test_a_result_is_not_given_up_for_a_fault_on_its_way(world: World) -> 
 
     assert set(await states_of(world, ids)) == {State.SUCCEEDED}
     assert not worker._reports.doubtful
+
+
+async def test_a_result_that_a_broken_store_will_not_even_have_as_dead_is_kept_and_not_run_again(world: World) -> None:
+    ran: list[ExecutionId] = []
+
+    async def work(attempt: Attempt) -> None:
+        ran.append(attempt.id)
+
+    world.handle("work", work)
+    ids = await world.enqueue(await world.create(), 3)
+    worker = await world.worker(compare_every=0)
+    is_broken = True
+
+    class Broken:
+        async def finish(self, worker: int, finished: Any, closing: Any, now: int) -> Any:
+            if is_broken and any(item.id == ids[0] for item in finished):
+                raise RuntimeError("out of order")
+            return await world.store.outcomes.finish(worker, finished, closing, now)
+
+    worker._reports._outcomes = Broken()  # type: ignore[assignment]
+    await worker.take(world.clock.now())
+    await asyncio.sleep(0)
+    await worker.report(world.clock.now())
+    world.clock.turn(duly.roles.reports.PATIENCE / SECOND)
+    for _ in range(3):
+        with pytest.raises(RuntimeError):
+            await worker.report(world.clock.now())
+        await worker.take(world.clock.now())
+        await asyncio.sleep(0)
+    states = [(await world.show(id)).state for id in ids]
+    is_broken = False
+    await run_until_idle(worker, world.clock)
+
+    assert states == [State.RUNNING, State.SUCCEEDED, State.SUCCEEDED]
+    assert (await world.show(ids[0])).state is State.SUCCEEDED
+    assert sorted(ran) == sorted(ids)
 
 
 class Unprintable(Exception):

@@ -140,6 +140,13 @@ class Reports:
         if not isinstance(error, DulyError) and now - since < PATIENCE:
             self._runners.done.append(item)
             return
-        del self.doubtful[item.id]
         log.error("%s could not be reported and is given up: %r", item.id, error)
-        await self._send([poisoned(item, error)], now)
+        try:
+            await self._send([poisoned(item, error)], now)
+            del self.doubtful[item.id]
+        except Unavailable:
+            raise
+        except Exception:
+            # Forgotten, it would be run again: nobody else knows that it has ended.
+            self._runners.done.append(item)
+            raise
