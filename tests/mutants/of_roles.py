@@ -110,7 +110,7 @@ OF_ROLES = (
         name="an-untrusted-worker-goes-on",
         breaks="I5",
         path="roles/worker.py",
-        old="        if not self.heartbeat.is_trusted:\n            self._runners.forget()\n            self._reports.held.clear()\n"
+        old="        if not self.heartbeat.is_trusted:\n            self._runners.forget()\n            self._reports.forget()\n"
         "            return False\n",
         new="",
         layer=Layer.ROLES,
