@@ -16,7 +16,7 @@ from tests.dashboard.fleet import ZONE, Fleet
 
 IN_DOCS = {"overview", "upcoming", "jobs", "job", "execution", "workflow", "dead-letters", "alerts", "audit", "tenants", "cluster"}
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-DESKTOP, PHONE = {"width": 1360, "height": 860}, {"width": 390, "height": 844}
+DESKTOP, PHONE = {"width": 1360, "height": 860}, {"width": 360, "height": 800}
 SETS = (("light", "light", DESKTOP), ("dark", "dark", DESKTOP), ("phone", "light", PHONE))
 
 
@@ -25,6 +25,9 @@ def screens(fleet: Fleet) -> dict[str, str]:
     return {
         "overview": "/",
         "upcoming": "/upcoming?day=2026-10-25",
+        "upcoming-hour": "/upcoming?show=hour",
+        "upcoming-hour-night": "/upcoming?show=hour&day=2026-10-25",
+        "upcoming-month": "/upcoming?show=month&day=2026-11-01",
         "upcoming-week": "/upcoming?show=week",
         "upcoming-load": "/upcoming?mode=load&pool=default",
         "spread": "/upcoming?show=spread&most=3",

@@ -42,7 +42,8 @@ def store_kind() -> str:
 @pytest.mark.parametrize(
     "path",
     [
-        *("/", "/jobs", "/executions", "/dead-letters", "/workers", "/upcoming", "/upcoming?show=week", "/upcoming?show=table"),
+        *("/", "/jobs", "/executions", "/dead-letters", "/workers", "/upcoming", "/upcoming?show=week"),
+        *("/upcoming?show=table", "/upcoming?show=hour", "/upcoming?show=month"),
         *(
             "/cluster",
             "/audit?q=action:no-such",

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from duly.dashboard import words
 from duly.dashboard.icons import icon
-from duly.domain.instants import to_rfc3339
+from duly.domain.instants import Instant, to_rfc3339
 from duly.domain.zones import load_zone
 
 if TYPE_CHECKING:
@@ -62,6 +62,11 @@ def full_time(iso: str, zone: str, *, short: bool = False) -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(iso, text)
 
 
+def clock(at: Instant) -> str:
+    """The hours and minutes of an instant in the chosen zone."""
+    return words.short_clock(words.local(at, _viewed.get().preferences.zone_for()))
+
+
 def log_time(iso: str) -> str:
     """The time of a log line, to the millisecond."""
     then = words.local(words.moment(iso), _viewed.get().preferences.zone_for())
@@ -90,6 +95,7 @@ def _environment() -> Environment:
     environment.globals |= {
         "ago": ago,
         "between": words.between,
+        "clock": clock,
         "counted": words.counted,
         "full_time": full_time,
         "icon": icon,

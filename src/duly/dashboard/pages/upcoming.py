@@ -1,7 +1,8 @@
-"""Upcoming: what will fire, as a map of minutes or hours, and as a table."""
+"""Upcoming: what will fire, as lanes of an hour, as a map of minutes or hours, as a calendar, and as a table."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date, timedelta, tzinfo
 from math import ceil
 from typing import Annotated, Any, Literal
@@ -9,6 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from duly.dashboard.commands import commands
+from duly.dashboard.drawing import lanes, month
 from duly.dashboard.drawing.heat import changed_hours, hour_lines, midnight, this_hour, week_lines
 from duly.dashboard.view import PageQuery, View, page
 from duly.dashboard.words import local, moment
@@ -20,21 +22,48 @@ SHOWN = 100
 FULL = 100
 MOST = 10
 HOURS = 6
+# Of an hour so many fires are drawn one by one, at most so many of one job; the others are counted.
+PER_READ = 200
+READS = 3
+PER_JOB = 60
+WEEK = timedelta(days=7)
+
+Minute = Annotated[int, Meta(ge=0, le=LATEST // MINUTE)]
 
 
 class UpcomingPageQuery(PageQuery, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Which day (in the chosen zone) or the week from it; how many fires, or how much they keep running; of all pools or of one.
+    """Which hour, day, week or month (in the chosen zone); how many fires, or how much they keep running; of all pools or of one.
 
-    `at` opens a cell of the map: its minute, counted from 1970 on. `most` is how many jobs may share a minute once they are spread.
+    `hour` and `at` are minutes, counted from 1970 on: when the hour begins, and when what is opened begins, which is `span` minutes
+    long. `most` is how many jobs may share a minute once they are spread.
     """
 
-    show: Literal["day", "week", "table", "spread"] = "day"
+    show: Literal["hour", "day", "week", "month", "table", "spread"] = "day"
     mode: Literal["count", "load"] = "count"
     day: Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\d\Z")] | None = None
-    at: Annotated[int, Meta(ge=0, le=LATEST // MINUTE)] | None = None
+    hour: Minute | None = None
+    at: Minute | None = None
+    span: Annotated[int, Meta(ge=1, le=60)] | None = None
     pool: Annotated[str, Meta(max_length=128)] | None = None
     most: Annotated[int, Meta(ge=1, le=10_000)] = MOST
     cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The time that is shown: from when until when, the day with which it begins, and how it is called.
+
+    `earlier`, `later` and `home` are what leads to its neighbours and back to now; None where there is nothing to be led to.
+    """
+
+    first: Instant
+    last: Instant
+    day: date
+    words: str
+    title: str
+    earlier: dict[str, Any] | None
+    later: dict[str, Any]
+    home: dict[str, Any] | None
 
 
 @page("/upcoming")
@@ -45,50 +74,140 @@ async def show_upcoming_page(call: Call, query: UpcomingPageQuery) -> Reply:
     # An empty choice in a form is none.
     of_pool = {"pool": query.pool or None}
     zone = view.preferences.zone_for()
-    today = local(view.now, zone).date()
-    opened = None if query.at is None else query.at * MINUTE
-    day = _day(query.day) if query.day is not None else today if opened is None else local(opened, zone).date()
-    until = day + timedelta(days=7 if query.show == "week" else 1)
-    first, last = midnight(day, zone), midnight(until, zone)
-    hour = this_hour(view.now, zone)
-    # Who names no day is shown what comes, and not the hours that are over.
-    is_coming = query.show == "day" and query.day is None and (opened is None or hour <= opened < hour + DAY)
-    if is_coming:
-        day, first, last = today, hour, hour + DAY
-    window: dict[str, str | None] = {"from": to_rfc3339(first), "until": to_rfc3339(last)}
+    frame = _frame(query, zone, view.now)
+    window: dict[str, str | None] = {"from": to_rfc3339(frame.first), "until": to_rfc3339(frame.last)}
     context: dict[str, Any] = {
-        "lines": [],
         "fires": [],
         "following": None,
         "opened": None,
-        "day": day,
-        "today": today,
+        "frame": frame,
         "known_until": window["until"],
         "pools": pools,
-        "is_coming": is_coming,
+        "zone": view.preferences.zone_name(),
     }
     if query.show == "spread":
         return await _spread(view, query, zone, context)
     if query.show == "table":
-        answer = await view.get("/v1/upcoming", **window, **of_pool, perJob=60, limit=SHOWN, cursor=query.cursor)
+        answer = await view.get("/v1/upcoming", **window, **of_pool, perJob=PER_JOB, limit=SHOWN, cursor=query.cursor)
         context |= {"fires": answer["items"], "following": answer["nextCursor"]}
-    elif view.wants("map"):
-        context |= await _map(view, query, window | of_pool, (first, last, day), zone, pools)
-    if opened is not None and view.wants("opened"):
-        cell = {"from": to_rfc3339(opened), "until": to_rfc3339(opened + (MINUTE if query.show == "day" else HOUR))}
-        context |= {"opened_at": opened, "opened": await view.get("/v1/upcoming", **cell, **of_pool, perJob=60, limit=SHOWN)}
-    step = timedelta(days=7 if query.show == "week" else 1)
-    context |= {
-        "previous": max(day - step, today),
-        "next": day + step,
-        "is_cut": context["known_until"] != window["until"],
-        "zone": view.preferences.zone_name(),
-    }
+    elif query.show == "hour" and view.wants("hour"):
+        context |= await _hour(view, frame, window | of_pool, zone)
+    elif query.show == "month" and view.wants("month"):
+        context |= await _month(view, frame, of_pool, zone)
+    elif query.show in ("day", "week") and view.wants("map"):
+        context |= await _map(view, query, window | of_pool, frame, zone, pools)
+    if query.at is not None and view.wants("opened"):
+        opened = query.at * MINUTE
+        until = opened + (query.span * MINUTE if query.span else HOUR if query.show == "week" else MINUTE)
+        cell = {"from": to_rfc3339(opened), "until": to_rfc3339(until)}
+        found = await view.get("/v1/upcoming", **cell, **of_pool, perJob=PER_JOB, limit=SHOWN)
+        context |= {"opened_at": opened, "opened": found}
+    context["is_cut"] = context["known_until"] != window["until"]
     what = f"Upcoming{' load' if query.mode == 'load' else ''}{f' of {query.pool}' if query.pool else ''}"
-    title = f"{what}, {day:%a} {day.day} {day:%b}" + (" and the week after" if query.show == "week" else "")
-    if is_coming:
-        title = f"{what}, the coming 24 hours"
-    return view.page("upcoming", title, commands("duly next -n 50", "/v1/upcoming", **window, **of_pool), **context)
+    return view.page("upcoming", f"{what}, {frame.title}", commands("duly next -n 50", "/v1/upcoming", **window, **of_pool), **context)
+
+
+def _frame(query: UpcomingPageQuery, zone: tzinfo, now: Instant) -> Frame:
+    """What of the time to come is shown. Who names no time is shown what comes, and not what is over."""
+    today, hour = local(now, zone).date(), this_hour(now, zone)
+    opened = None if query.at is None else query.at * MINUTE
+    day = _day(query.day) if query.day is not None else today if opened is None else local(opened, zone).date()
+    if query.show == "hour":
+        at = midnight(day, zone) if query.day is not None else hour if opened is None else this_hour(opened, zone)
+        return _hour_frame(at if query.hour is None else this_hour(query.hour * MINUTE, zone), zone, hour)
+    if query.show == "month":
+        first, last = month.first_of(day), month.following(day)
+        shown = f"{first:%B %Y}"
+        return Frame(
+            midnight(first, zone),
+            midnight(last, zone),
+            first,
+            shown,
+            shown,
+            {"day": month.before(day).isoformat()} if day > today and first > month.first_of(today) else None,
+            {"day": last.isoformat()},
+            {"day": None} if first != month.first_of(today) else None,
+        )
+    if query.show == "day" and query.day is None and (opened is None or hour <= opened < hour + DAY):
+        shown = "the coming 24 hours"
+        later = {"day": (today + timedelta(days=1)).isoformat()}
+        return Frame(hour, hour + DAY, today, shown.capitalize(), shown, None, later, None)
+    step = WEEK if query.show == "week" else timedelta(days=1)
+    is_week = query.show == "week"
+    return Frame(
+        midnight(day, zone),
+        midnight(day + step, zone),
+        day,
+        f"{day:%A} {day.day} {day:%B %Y}" + (" and the six days after" if is_week else ""),
+        f"{day:%a} {day.day} {day:%b}" + (" and the week after" if is_week else ""),
+        {"day": max(day - step, today).isoformat()} if day > today else None,
+        {"day": (day + step).isoformat()},
+        {"day": None} if day != today or query.show == "day" else None,
+    )
+
+
+def _hour_frame(start: Instant, zone: tzinfo, hour: Instant) -> Frame:
+    then = local(start, zone)
+    clocks = f"{then:%H:%M} to {local(start + HOUR, zone):%H:%M}"
+    return Frame(
+        start,
+        start + HOUR,
+        then.date(),
+        f"{then:%A} {then.day} {then:%B %Y}, {clocks}",
+        f"{then:%a} {then.day} {then:%b}, {clocks}",
+        {"hour": (start - HOUR) // MINUTE, "day": None} if start > hour else None,
+        {"hour": (start + HOUR) // MINUTE, "day": None},
+        {"hour": None, "day": None} if start != hour else None,
+    )
+
+
+async def _hour(view: View, frame: Frame, window: dict[str, str | None], zone: tzinfo) -> dict[str, Any]:
+    """Lanes of jobs: the first fires one by one, and how many others each minute has."""
+    counted = await view.get("/v1/upcoming", **window, summary="minute")
+    counts = {moment(minute["at"]): minute["fires"] for minute in counted["minutes"]}
+    fires: list[dict[str, Any]] = []
+    cursor: str | None = None
+    for _ in range(READS):
+        answer = await view.get("/v1/upcoming", **window, perJob=PER_JOB, limit=PER_READ, cursor=cursor)
+        fires += answer["items"]
+        cursor = answer["nextCursor"]
+        if cursor is None:
+            break
+    shown = lanes.Hour(frame.first, zone, view.here(at=None, span=None, hour=frame.first // MINUTE, day=None), view.now)
+    drawn = lanes.lanes(fires, counts, shown)
+    return {
+        "lanes": drawn,
+        "scale": lanes.scale(shown),
+        "known_until": counted["until"],
+        "whole": sum(counts.values()),
+        "has_unknown": any(lane.job_id is not None and lane.expected_ms is None for lane in drawn),
+        "has_skipped": any(fire["isSkipped"] for fire in fires),
+        "twin": sorted((batch for lane in drawn for batch in lane.batches), key=lambda batch: batch.first)[:SHOWN],
+    }
+
+
+async def _month(view: View, frame: Frame, of_pool: dict[str, str | None], zone: tzinfo) -> dict[str, Any]:
+    """The days of a month, read a week at a time: of each as much is computed as of a week."""
+    counts: dict[Instant, int] = {}
+    today = local(view.now, zone).date()
+    day, end = max(frame.day, today), local(frame.last, zone).date()
+    known_until = frame.first
+    while day < end:
+        until = midnight(min(day + WEEK, end), zone)
+        window = {"from": to_rfc3339(midnight(day, zone)), "until": to_rfc3339(until)}
+        answer = await view.get("/v1/upcoming", **window, **of_pool, summary="minute")
+        counts |= {moment(minute["at"]): minute["fires"] for minute in answer["minutes"]}
+        known_until = moment(answer["until"])
+        if known_until < until:
+            break
+        day += WEEK
+    weeks = month.weeks(counts, frame.day, zone, today, known_until)
+    return {
+        "weeks": weeks,
+        "known_until": to_rfc3339(known_until) if day < end else to_rfc3339(frame.last),
+        "whole": sum(counts.values()),
+        "twin": [day for week in weeks for day in week if day is not None and day.fires],
+    }
 
 
 async def _spread(view: View, query: UpcomingPageQuery, zone: tzinfo, context: dict[str, Any]) -> Reply:
@@ -106,7 +225,6 @@ async def _spread(view: View, query: UpcomingPageQuery, zone: tzinfo, context: d
         "shown": found["moves"][:SHOWN],
         "own": sum(move["source"] is None for move in found["moves"][:SHOWN]),
         "changed": [(at, before[at], after[at]) for at in busiest if before[at] != after[at]][:20],
-        "zone": view.preferences.zone_name(),
     }
     words = f"duly schedule spread --most {query.most}" + (f" --pool {query.pool}" if query.pool else "")
     return view.page("upcoming", "Spread crowded minutes", commands(words, "/v1/schedules/spread", **wanted), **context)
@@ -116,7 +234,7 @@ async def _map(
     view: View,
     query: UpcomingPageQuery,
     window: dict[str, str | None],
-    drawn: tuple[Instant, Instant, date],
+    frame: Frame,
     zone: tzinfo,
     pools: dict[str, int],
 ) -> dict[str, Any]:
@@ -131,10 +249,12 @@ async def _map(
         # In hundredths of all slots; what is little is still something.
         shown = {moment(minute["at"]): ceil(100 * minute["busySec"] / (60 * slots)) for minute in answer["minutes"]}
         whole = FULL
-    first, last, day = drawn
-    is_week = query.show == "week"
+    if query.show == "week":
+        lines = week_lines(shown, frame.day, zone, view.now, whole)
+    else:
+        lines = hour_lines(shown, frame.first, frame.last, zone, view.now, whole)
     return {
-        "lines": week_lines(shown, day, zone, view.now, whole) if is_week else hour_lines(shown, first, last, zone, view.now, whole),
+        "lines": lines,
         "known_until": answer["until"],
         "whole": sum(fires.values()),
         "slots": slots,

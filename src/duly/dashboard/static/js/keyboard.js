@@ -50,19 +50,27 @@ function onKey(event) {
   if (acts[key]) { event.preventDefault(); acts[key](); }
 }
 
+/** What can be walked to in a line of a grid. @param {Element} line */
+const cellsOf = (line) => /** @type {(HTMLElement | SVGElement)[]} */ ([...line.querySelectorAll("a:not([data-off-grid])")]);
+
+/** The cell that stands straight above or below another. @param {(HTMLElement | SVGElement)[]} cells @param {Element} other */
+function nearest(cells, other) {
+  const left = other.getBoundingClientRect().left;
+  const far = (/** @type {Element} */ cell) => Math.abs(cell.getBoundingClientRect().left - left);
+  return cells.reduce((/** @type {HTMLElement | SVGElement | undefined} */ best, cell) => (best && far(best) <= far(cell) ? best : cell), undefined);
+}
+
 /** Cells of a grid are walked along with the arrows; one of them is on the way of Tab. @param {KeyboardEvent} event */
 function onArrow(event) {
   const target = event.target;
-  if (!(target instanceof HTMLElement)) return;
+  if (!(target instanceof HTMLElement || target instanceof SVGElement)) return;
   const grid = target.closest("[data-arrows]");
   const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
   if (!grid || !steps) return;
-  const lines = all("[data-line]", grid).map((line) => all("a", line));
+  const lines = all("[data-line]", grid).map(cellsOf).filter((line) => line.length);
   const y = lines.findIndex((line) => line.includes(target));
-  const x = lines[y]?.indexOf(target) ?? -1;
-  const line = lines[y + steps[0]];
-  const next = line?.[Math.min(line.length - 1, x + steps[1])];
-  if (!next) return;
+  const next = steps[0] ? nearest(lines[y + steps[0]] ?? [], target) : lines[y]?.[lines[y].indexOf(target) + steps[1]];
+  if (y < 0 || !next) return;
   event.preventDefault();
   target.tabIndex = -1;
   next.tabIndex = 0;
@@ -72,7 +80,7 @@ function onArrow(event) {
 /** Of the cells of a grid one is on the way of Tab. */
 function rove() {
   for (const grid of all("[data-arrows]")) {
-    const cells = all("[data-line] a", grid);
+    const cells = all("[data-line]", grid).flatMap(cellsOf);
     const kept = cells.find((cell) => cell === document.activeElement) ?? cells[0];
     for (const cell of cells) cell.tabIndex = cell === kept ? 0 : -1;
   }
