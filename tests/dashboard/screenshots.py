@@ -27,6 +27,8 @@ def screens(fleet: Fleet) -> dict[str, str]:
         "upcoming": "/upcoming?day=2026-10-25",
         "upcoming-hour": "/upcoming?show=hour",
         "upcoming-hour-night": "/upcoming?show=hour&day=2026-10-25",
+        "upcoming-hour-paused": "/upcoming?show=hour&hour=29883240",
+        "upcoming-hour-maintained": "/upcoming?show=hour&hour=29881620",
         "upcoming-month": "/upcoming?show=month&day=2026-11-01",
         "upcoming-week": "/upcoming?show=week",
         "upcoming-load": "/upcoming?mode=load&pool=default",

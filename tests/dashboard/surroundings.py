@@ -29,6 +29,8 @@ CHANNELS: dict[str, dict[str, object]] = {
     "finance": {"kind": "email", "to": ["ledger@example.com"], "from": "duly@example.com", "host": "mail.example.com"},
     "status-page": {"kind": "webhook", "url": "https://status.example.com/hooks/s3cret-path", "secret": "env:DULY_SECRET_STATUS"},
 }
+# Every Sunday morning, when machines are looked after.
+WORKS: dict[str, object] = {"timezone": "Europe/Berlin", "weekly": [{"days": ["SUN"], "from": "04:30", "to": "06:00"}]}
 RULES: dict[str, dict[str, object]] = {
     "payments": {
         "kind": "final_failure",
@@ -38,7 +40,14 @@ RULES: dict[str, dict[str, object]] = {
         "note": "Is the bank there? Replay the dead letters when it is.",
     },
     "gpu-waits": {"kind": "pool_saturated", "pools": ["gpu"], "afterSec": 600, "channels": ["ops"]},
-    "nightly-missed": {"kind": "missed", "jobs": ["nightly-report", "invoices"], "afterSec": 900, "channels": ["finance"], "graceSec": 60},
+    "nightly-missed": {
+        "kind": "missed",
+        "jobs": ["nightly-report", "invoices"],
+        "afterSec": 900,
+        "channels": ["finance"],
+        "graceSec": 60,
+        "calendars": ["sunday-works"],
+    },
     "rate": {"kind": "failure_rate", "percent": 20, "windowSec": 3600, "recovery": {"percent": 10}, "groupBy": "cause"},
     "workers": {"kind": "worker_gone", "channels": ["on-call"]},
 }
@@ -62,7 +71,8 @@ class Watch:
         self._messenger = Messenger("m", store.alerts, OneSilent(), MessengerSettings())
 
     async def begin(self) -> None:
-        """The rules and channels."""
+        """The rules and channels, and when they are silent."""
+        await self.fleet._ask("PUT", "/v1/calendars/sunday-works", WORKS)
         for name, body in CHANNELS.items():
             await self.fleet._ask("PUT", f"/v1/alert-channels/{name}", body)
         rules = dict(RULES)

@@ -10,6 +10,9 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from duly.dashboard.drawing import lanes, month
+from duly.dashboard.drawing.heat import hour_lines
+from duly.dashboard.drawing.overlay import Overlay, Stretch, closed
+from duly.domain.calendars import Calendar, Holiday, Weekday, WeeklyWindow, Window
 from duly.domain.instants import MINUTE, from_rfc3339, to_rfc3339
 from duly.domain.zones import load_zone
 from tests.dashboard.conftest import ready
@@ -140,3 +143,58 @@ def test_lanes_and_calendar_fit_a_phone(log_in: LogIn, fleet: Fleet) -> None:
         page.goto(f"{fleet.url}/upcoming?show={show}")
         ready(page)
         assert page.locator(part).evaluate("(table) => table.parentElement.scrollWidth <= table.parentElement.clientWidth"), show
+
+
+def test_the_times_that_a_calendar_excludes_are_found_to_the_minute() -> None:
+    night = WeeklyWindow(days=(Weekday.SUN,), start=22 * 60, end=30)
+    once = Window(start=START + 7 * MINUTE, end=START + 8 * MINUTE)
+    calendar = Calendar(name="works", zone="Europe/Berlin", weekly=(night,), windows=(once,), holidays=(Holiday(day=date(2026, 10, 27)),))
+
+    found = closed(calendar, START, from_rfc3339("2026-10-28T12:00:00Z"))
+
+    assert [(to_rfc3339(start), to_rfc3339(end)) for start, end in found] == [
+        ("2026-10-25T03:07:00Z", "2026-10-25T03:08:00Z"),
+        ("2026-10-25T21:00:00Z", "2026-10-25T23:30:00Z"),
+        ("2026-10-26T23:00:00Z", "2026-10-27T23:00:00Z"),
+    ]
+    # What has begun before is cut where the page begins, and one that goes on where it ends.
+    assert closed(calendar, from_rfc3339("2026-10-27T05:00:00Z"), from_rfc3339("2026-10-27T06:00:00Z")) == [
+        (from_rfc3339("2026-10-27T05:00:00Z"), from_rfc3339("2026-10-27T06:00:00Z"))
+    ]
+
+
+def test_a_cell_says_what_lies_over_it_beside_how_strong_it_is() -> None:
+    over = Overlay([Stretch(START, START + 2 * MINUTE, "works", ("rule",))], {START + MINUTE: 2})
+
+    line = hour_lines({START: 3}, START, START + 3 * MINUTE, BERLIN, START - 1, over=over)[0]
+
+    assert [cell.kind for cell in line.cells] == ["h3 w", "p w", ""]
+    assert [cell.paused for cell in line.cells] == [0, 2, 0]
+
+
+def test_a_paused_job_is_hatched_where_it_would_fire_and_named_in_words(visit: Visit) -> None:
+    page = visit("/upcoming?show=week")
+    expect(page.locator("#map .overlay")).to_contain_text("Paused weekly-digest would fire Mon 26 Oct 07:30:00")
+    expect(page.locator("#map .legend")).to_contain_text("a paused job would fire")
+    cell = page.locator(".heat td.p")
+    expect(cell).to_have_count(1)
+    assert "repeating-linear-gradient" in cell.evaluate("(cell) => getComputedStyle(cell).backgroundImage")
+    cell.get_by_role("link", name="1 paused").click()
+    expect(page.locator("#opened")).to_contain_text("1 fire of paused jobs would be here: weekly-digest")
+
+    page = visit("/upcoming?show=hour&hour=29883240")
+    lane = page.locator(".lanes tr", has_text="weekly-digest")
+    expect(lane).to_contain_text("paused")
+    expect(lane.get_by_role("link", name="paused: weekly-digest: due 07:30")).to_be_visible()
+
+
+def test_maintenance_lies_over_the_hours_that_it_takes_and_is_named_in_words(visit: Visit) -> None:
+    page = visit("/upcoming?day=2026-10-25")
+    expect(page.locator("#map .overlay")).to_contain_text("Maintenance Sun 25 Oct 04:30:00 to Sun 25 Oct 06:00:00")
+    expect(page.locator("#map .overlay")).to_contain_text("calendar sunday-works, named by nightly-missed")
+    expect(page.locator(".heat td.w")).to_have_count(90)
+    page = visit("/upcoming?show=hour&hour=29881620")
+    expect(page.get_by_role("img", name="sunday-works, 04:30 to 05:00")).to_be_visible()
+    page = visit("/upcoming?show=month&day=2026-11-01")
+    expect(page.locator(".month td.w")).to_have_count(5)
+    expect(page.get_by_role("link", name=re.compile("^Sunday 8 .*maintenance"))).to_be_visible()

@@ -59,6 +59,37 @@ async def test_fires_come_in_the_order_of_their_times(bench: Bench, admin: httpx
     assert (await shown(bench.client(STRANGER), WINDOW))["items"] == []
 
 
+async def test_what_paused_jobs_would_fire_is_told_until_their_pauses_end(
+    bench: Bench, admin: httpx.AsyncClient, jobs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await shown(admin, f"{WINDOW}&state=PAUSED"))["items"] == []
+    await admin.post(f"/v1/jobs/{jobs['paused']}/pause", json={"until": "2026-01-05T12:05:00Z"})
+    await admin.post(f"/v1/jobs/{jobs['hour']}/pause", json={})
+
+    page = await shown(admin, f"{WINDOW}&state=PAUSED&perJob=3")
+    assert [(item["at"][11:16], item["jobName"]) for item in page["items"]] == [
+        *((f"12:{minute:02}", "paused") for minute in (1, 2, 3)),
+        ("12:30", "hour"),
+    ]
+    assert page["capped"] == 1
+    assert await pages(admin, f"{WINDOW}&state=PAUSED&limit=2") == [
+        *((f"12:{minute:02}", "paused") for minute in (1, 2, 3, 4)),
+        ("12:30", "hour"),
+    ]
+    assert [item["jobName"] for item in (await shown(admin, f"{WINDOW}&state=PAUSED&pool=slow"))["items"]] == ["hour"]
+    assert sum(minute["fires"] for minute in (await shown(admin, f"{WINDOW}&state=PAUSED&summary=minute"))["minutes"]) == 5
+    # What is paused now fires again afterwards: it is never told of twice.
+    assert ("12:04", "paused") not in await pages(admin, WINDOW)
+    assert ("12:05", "paused") in await pages(admin, WINDOW)
+    assert (await shown(bench.client(STRANGER), f"{WINDOW}&state=PAUSED"))["items"] == []
+    assert (await admin.get("/v1/upcoming?state=CANCELLED")).status_code == 422
+
+    monkeypatch.setattr(upcoming, "MOST_COUNTED", 2)
+    monkeypatch.setattr(upcoming, "BREATHE_EVERY", 2)
+    cut = await shown(admin, f"{WINDOW}&state=PAUSED&summary=minute")
+    assert (cut["until"], sum(minute["fires"] for minute in cut["minutes"])) == ("2026-01-05T12:03:00Z", 2)
+
+
 @pytest.mark.parametrize("limit", [1, 2, 7, 200])
 async def test_pages_have_neither_holes_nor_repeats(admin: httpx.AsyncClient, jobs: dict[str, str], limit: int) -> None:
     everything = await pages(admin, f"{WINDOW}&limit={limit}&perJob=1000")

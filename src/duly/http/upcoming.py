@@ -33,6 +33,13 @@ class Summary(StrEnum):
     LOAD = "load"
 
 
+class Standing(StrEnum):
+    """Whose fires."""
+
+    ACTIVE = "ACTIVE"
+    PAUSED = "PAUSED"
+
+
 class UpcomingQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """Which fires to show."""
 
@@ -41,13 +48,16 @@ class UpcomingQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=
     per_job: Annotated[int, Meta(ge=1, le=1000, description="At most so many fires of one job.")] = PER_JOB
     summary: Summary | None = None
     pool: Annotated[FilterText, Meta(description="Only of the jobs of this pool.")] | None = None
+    state: Annotated[Standing, Meta(description="PAUSED: what paused jobs would fire before their pauses end, and do not.")] = (
+        Standing.ACTIVE
+    )
     limit: Limit = 50
     cursor: MomentCursor | None = None
 
 
 @route("GET", "/v1/upcoming", role=Role.VIEWER, answer=UpcomingView, problems=("DULY-E105", "DULY-E112", "DULY-E120"))
 async def show_upcoming(call: Call, query: UpcomingQuery) -> Reply:
-    """What will fire in a window of time, over all active jobs, soonest first; or how much, minute by minute"""
+    """What will fire in a window of time, over all active jobs or what paused ones would, soonest first; or how much, minute by minute"""
     # A list whose window begins now begins where its first page did.
     after = from_moment_cursor(query.cursor, call.listing)
     since = moment(query.since, "from")
@@ -58,12 +68,13 @@ async def show_upcoming(call: Call, query: UpcomingQuery) -> Reply:
     if until <= since:
         raise Invalid("DULY-E105", "lies before the beginning of the window.", field="until")
     window = Window(since, until)
+    paused_at = call.now if query.state is Standing.PAUSED else None
     if query.summary is not None:
         if query.summary is Summary.LOAD and until - since > LONGEST_LOAD:
             raise Invalid("DULY-E105", f"is too far: a load is computed for {LONGEST_LOAD // DAY} days.", field="until")
         if query.cursor is not None:
             raise Invalid("DULY-E106", "does not go with a summary, which has one page.", field="cursor")
-        forecast, counts = await call.services.upcoming.minutes(call.actor, window, query.pool)
+        forecast, counts = await call.services.upcoming.minutes(call.actor, window, query.pool, paused_at=paused_at)
         minutes = [MinuteView(at=to_rfc3339(at), fires=count) for at, count in sorted(counts.items())]
         view = UpcomingView(since=to_rfc3339(since), until=to_rfc3339(forecast.until), items=[], minutes=minutes, capped=0)
         if query.summary is Summary.LOAD:
@@ -73,7 +84,7 @@ async def show_upcoming(call: Call, query: UpcomingQuery) -> Reply:
                 for at in sorted(counts.keys() | spent.keys())
             ]
         return Reply(view)
-    forecast = await call.services.upcoming.fires(call.actor, window, query.per_job, after, query.limit, query.pool)
+    forecast = await call.services.upcoming.fires(call.actor, window, query.per_job, after, query.limit, query.pool, paused_at=paused_at)
     expected = await call.services.upcoming.expected(call.actor, [job for _, job in forecast.fires])
     following = None
     if forecast.has_more:

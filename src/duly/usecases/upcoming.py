@@ -19,16 +19,19 @@ from duly.domain.busy import Fire, busy
 from duly.domain.expected import Expected
 from duly.domain.instants import DAY, MINUTE, Instant, Micros
 from duly.domain.job import Job, Timing
+from duly.domain.lifecycle import JobState
 from duly.domain.schedule import next_fire
 from duly.domain.spreading import Move, is_guest, minutes_of, moves_of
 from duly.ports.figures import Figures
-from duly.ports.store import Definitions
+from duly.ports.store import Definitions, JobFilter
 from duly.usecases.foreseen import Foreseen
 
 MOST_JOBS = 5_000
 MOST_FIRES = 20_000
 # Counted by the minute: a week of as many daily jobs, and some.
 MOST_COUNTED = 50_000
+# Of so many paused jobs it is computed what they would fire.
+MOST_PAUSED = 200
 # So often others have their turn while fires are computed.
 BREATHE_EVERY = 500
 
@@ -74,9 +77,25 @@ class Upcoming:
         self._foreseen = Foreseen()
 
     async def fires(
-        self, actor: Actor, window: Window, per_job: int, after: tuple[Instant, UUID] | None, limit: int, pool: str | None = None
+        self,
+        actor: Actor,
+        window: Window,
+        per_job: int,
+        after: tuple[Instant, UUID] | None,
+        limit: int,
+        pool: str | None = None,
+        *,
+        paused_at: Instant | None = None,
     ) -> Forecast:
-        """The first `limit` fires of the window past `after`, at most `per_job` of each job; with `pool`, of the jobs of that pool."""
+        """The first `limit` fires of the window past `after`, at most `per_job` of each job; with `pool`, of the jobs of that pool.
+
+        With `paused_at`, what jobs would fire that are paused then.
+        """
+        if paused_at is not None:
+            forecast = await self._held_back(actor, window, pool, paused_at, per_job)
+            following = [(at, job) for at, job in forecast.fires if after is None or (at, job.id) > after]
+            forecast.fires, forecast.has_more = following[:limit], len(following) > limit
+            return forecast
         jobs, until = await self._waiting(actor, window, pool)
         return await self._merge(jobs, window, until, per_job, after, limit)
 
@@ -84,12 +103,17 @@ class Upcoming:
         """How long these jobs mostly take, of those of which enough is known."""
         return await self._figures.expected(actor.tenant, list(dict.fromkeys(job.id for job in jobs)))
 
-    async def minutes(self, actor: Actor, window: Window, pool: str | None = None) -> tuple[Forecast, dict[Instant, int]]:
-        """How many fires each minute of the window has, of those that have any."""
-        jobs, until = await self._waiting(actor, window, pool)
-        forecast = await self._gathered(jobs, window, until) or await self._merge(
-            jobs, window, until, MOST_COUNTED + 1, None, MOST_COUNTED + 1
-        )
+    async def minutes(
+        self, actor: Actor, window: Window, pool: str | None = None, *, paused_at: Instant | None = None
+    ) -> tuple[Forecast, dict[Instant, int]]:
+        """How many fires each minute of the window has, of those that have any; with `paused_at`, of jobs that are paused then."""
+        if paused_at is not None:
+            forecast = await self._held_back(actor, window, pool, paused_at, MOST_COUNTED)
+        else:
+            jobs, until = await self._waiting(actor, window, pool)
+            forecast = await self._gathered(jobs, window, until) or await self._merge(
+                jobs, window, until, MOST_COUNTED + 1, None, MOST_COUNTED + 1
+            )
         counts: dict[Instant, int] = {}
         for at, _ in forecast.fires:
             minute = at - at % MINUTE
@@ -130,6 +154,32 @@ class Upcoming:
             # Of those that were not read none fires before this one.
             until = min(until, jobs.pop().next_fire_at or 0)
         return [job for job in jobs if pool is None or job.version.spec.target.pool == pool], until
+
+    async def _held_back(self, actor: Actor, window: Window, pool: str | None, now: Instant, per_job: int) -> Forecast:
+        """What paused jobs would fire in a window and do not, in order. Where there is too much, complete up to where it had to end."""
+        wanted = JobFilter(actor.tenant, state=JobState.PAUSED, pool=pool, limit=MOST_PAUSED, now=now)
+        forecast = Forecast(window.until)
+        first = max(window.first, now + 1)
+        for job in await self._definitions.jobs(wanted):
+            schedule = job.version.schedule
+            if schedule is None:
+                continue
+            until = forecast.until if job.paused_until is None else min(job.paused_until, forecast.until)
+            own: list[Instant] = []
+            while len(own) <= per_job:
+                most = min(BREATHE_EVERY, per_job + 1 - len(own))
+                some = self._foreseen.between(schedule, own[-1] + 1 if own else first, until, most)
+                own += some
+                if len(some) < most:
+                    break
+                if len(forecast.fires) + len(own) > MOST_COUNTED:
+                    forecast.until = min(forecast.until, own[-1])
+                    break
+                await asyncio.sleep(0)
+            forecast.capped += len(own) > per_job
+            forecast.fires += [(at, job) for at in own[:per_job]]
+        forecast.fires = sorted(((at, job) for at, job in forecast.fires if at < forecast.until), key=lambda fire: (fire[0], fire[1].id))
+        return forecast
 
     async def _gathered(self, jobs: list[Job], window: Window, until: Instant) -> Forecast | None:
         """All fires of a window, in no order; None when there are too many to gather job by job."""

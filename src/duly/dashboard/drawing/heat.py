@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
 
+from duly.dashboard.drawing.overlay import Overlay
 from duly.domain.instants import HOUR, MINUTE, Instant, from_datetime, to_datetime
 
 LEVELS = 5
 QUARTER = 15 * MINUTE
+NOTHING = Overlay()
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One minute or hour: when it begins, how many fires it has, and how strong that is from 0 to 5."""
+    """One minute or hour: when it begins, how many fires it has, and how strong that is from 0 to 5; what lies over it."""
 
     at: Instant
     fires: int
@@ -22,6 +24,15 @@ class Cell:
     label: str
     is_past: bool
     is_now: bool
+    paused: int = 0
+    is_maintained: bool = False
+
+    @property
+    def kind(self) -> str:
+        """How it is drawn."""
+        words = [f"h{self.level}"] if self.level else ["past"] if self.is_past else []
+        words += [word for word, holds in (("p", self.paused), ("w", self.is_maintained)) if holds]
+        return " ".join(words)
 
     @property
     def number(self) -> int:
@@ -60,9 +71,15 @@ def this_hour(now: Instant, zone: tzinfo) -> Instant:
 
 
 def hour_lines(
-    counts: Mapping[Instant, int], first: Instant, last: Instant, zone: tzinfo, now: Instant, whole: int | None = None
+    counts: Mapping[Instant, int],
+    first: Instant,
+    last: Instant,
+    zone: tzinfo,
+    now: Instant,
+    whole: int | None = None,
+    over: Overlay = NOTHING,
 ) -> list[Line]:
-    """The hours from one instant to another, each with its minutes."""
+    """The hours from one instant to another, each with its minutes, and with what lies over them."""
     most = max(counts.values(), default=0) if whole is None else whole
     lines: list[Line] = []
     before: datetime | None = None
@@ -72,7 +89,7 @@ def hour_lines(
         for at in range(start, min(start + HOUR, last), MINUTE):
             then = to_datetime(at).astimezone(zone)
             count = counts.get(at, 0)
-            cells.append(Cell(at, count, level(count, most), f"{then:%H:%M}", at + MINUTE <= now, at <= now < at + MINUTE))
+            cells.append(_cell(at, at + MINUTE, count, level(count, most), f"{then:%H:%M}", now, over))
         begins = before is not None and before.date() != shown.date()
         lines.append(Line(f"{shown:%H}h", cells, _change(before, shown), f"{shown:%A} {shown.day} {shown:%B}" if begins else None))
         before = shown
@@ -87,7 +104,13 @@ def _change(before: datetime | None, shown: datetime) -> str | None:
     return "the clocks go forward: an hour is left out" if later > earlier else "the clocks go back: this hour comes twice"
 
 
-def week_lines(counts: Mapping[Instant, int], day: date, zone: tzinfo, now: Instant, whole: int | None = None) -> list[Line]:
+def _cell(at: Instant, end: Instant, count: int, strong: int, label: str, now: Instant, over: Overlay) -> Cell:
+    return Cell(at, count, strong, label, end <= now, at <= now < end, over.paused_in(at, end), over.is_maintained(at, end))
+
+
+def week_lines(
+    counts: Mapping[Instant, int], day: date, zone: tzinfo, now: Instant, whole: int | None = None, over: Overlay = NOTHING
+) -> list[Line]:
     """Seven days, each with the hours that it has. With a `whole` the hours have the mean of their minutes, otherwise the sum."""
     # The clocks of every zone are whole quarters of an hour from UTC: 672 of them are looked up, not ten thousand minutes.
     quarters: dict[Instant, int] = {}
@@ -109,7 +132,7 @@ def week_lines(counts: Mapping[Instant, int], day: date, zone: tzinfo, now: Inst
         for hour in range(24):
             at = from_datetime(datetime.combine(of, time(hour), zone))
             count = sums.get((of, hour), 0)
-            cells.append(Cell(at, count, level(count, most), f"{of:%a} {hour:02}h", at + HOUR <= now, at <= now < at + HOUR))
+            cells.append(_cell(at, at + HOUR, count, level(count, most), f"{of:%a} {hour:02}h", now, over))
         lines.append(Line(f"{of:%a} {of.day} {of:%b}", cells))
     return lines
 

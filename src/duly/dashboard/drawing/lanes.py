@@ -14,14 +14,20 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from duly.dashboard.drawing.heat import level
+from duly.dashboard.drawing.overlay import Stretch
 from duly.dashboard.words import counted, local, moment, short_clock, span
 from duly.domain.instants import HOUR, MINUTE, SECOND, Instant
 
 MOST_LANES = 30
+MOST_PAUSED = 10
 MOST_BATCHES = 300
 # What is closer than this is hard to hit on its own: a twentieth of the width.
 NEAR = 3 * MINUTE
 _TALL = 28
+_HATCH = Markup(
+    '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    '<path class="hatch" d="M3 0v6"/></pattern></defs>'
+)
 
 
 class Bar(NamedTuple):
@@ -56,6 +62,7 @@ class Lane:
     job_id: str | None
     fires: int
     expected_ms: float | None = None
+    is_paused: bool = False
     batches: list[Batch] = field(default_factory=list)
     drawing: Markup = field(default_factory=Markup)
 
@@ -102,13 +109,48 @@ def lanes(fires: Sequence[dict[str, Any]], counts: Mapping[Instant, int], hour: 
     return [lane for lane, _ in made] + ([others] if others is not None else [])
 
 
+def held_back(fires: Sequence[dict[str, Any]], hour: Hour) -> list[Lane]:
+    """Lanes of paused jobs: hatched, where they would fire."""
+    own: dict[str, list[dict[str, Any]]] = {}
+    for fire in fires:
+        if fire["jobId"] in own or len(own) < MOST_PAUSED:
+            own.setdefault(fire["jobId"], []).append(fire)
+    found = []
+    for some in own.values():
+        lane, bars = _lane(some), [_bar(fire) for fire in some]
+        lane.is_paused = True
+        blocks = Markup()
+        for batch in _batched(bars, NEAR):
+            batch.words = f"paused: {_said(lane, batch, hour)}"
+            lane.batches.append(batch)
+            x, end = hour.share(batch.first), hour.share(batch.end)
+            blocks += _hatched(x, max(end - x, 1.2 + hour.share(batch.last) - x))
+        lane.drawing = _framed(blocks, lane.batches, hour, lane.name)
+        found.append(lane)
+    return found
+
+
+def bands(stretches: Sequence[Stretch], hour: Hour) -> Markup:
+    """Maintenance over the lanes."""
+    blocks, words = Markup(), []
+    for stretch in stretches:
+        x = hour.share(stretch.start)
+        blocks += Markup('<rect class="band" x="{:.2f}%" y="10" width="{:.2f}%" height="8"/>').format(x, hour.share(stretch.end) - x)
+        words.append(f"{stretch.calendar}, {hour.clock(stretch.start)} to {hour.clock(stretch.end)}")
+    return Markup('<svg class="lane" width="100%" height="{}" role="img" aria-label="{}">{}</svg>').format(_TALL, "; ".join(words), blocks)
+
+
+def _hatched(x: float, wide: float) -> Markup:
+    return Markup('<rect class="held" fill="url(#hatch)" x="{:.2f}%" y="6" width="{:.2f}%" height="16"/>').format(x, wide)
+
+
 def scale(hour: Hour) -> Markup:
-    """The times above the lanes."""
+    """The times above the lanes; and what hatches are made of."""
     marks = Markup().join(
         Markup('<text x="{:.1f}%" y="12">{}</text>').format(hour.share(at), hour.clock(at))
         for at in range(hour.start, hour.start + HOUR, 10 * MINUTE)
     )
-    return Markup('<svg class="lane-scale" width="100%" height="16" aria-hidden="true">{}</svg>').format(marks)
+    return Markup('<svg class="lane-scale" width="100%" height="16" aria-hidden="true">{}{}</svg>').format(_HATCH, marks)
 
 
 def _lane(fires: list[dict[str, Any]]) -> Lane:

@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta, tzinfo
 
-from duly.dashboard.drawing.heat import QUARTER, level, midnight
+from duly.dashboard.drawing.heat import NOTHING, QUARTER, level, midnight
+from duly.dashboard.drawing.overlay import Overlay
 from duly.dashboard.words import local
 from duly.domain.instants import Instant
 
 
 @dataclass(slots=True)
 class Day:
-    """A day of the month. `peak` is its busiest minute; `is_known` is False where not all of its fires were computed."""
+    """A day of the month. `peak` is its busiest minute; `is_known` is False where not all of its fires were computed.
+
+    `paused` is what paused jobs would fire on it.
+    """
 
     date: date
     fires: int = 0
@@ -23,6 +27,8 @@ class Day:
     is_past: bool = False
     is_today: bool = False
     is_known: bool = True
+    paused: int = 0
+    is_maintained: bool = False
 
 
 def first_of(day: date) -> date:
@@ -40,14 +46,18 @@ def before(day: date) -> date:
     return first_of(first_of(day) - timedelta(days=1))
 
 
-def weeks(counts: Mapping[Instant, int], month: date, zone: tzinfo, today: date, known_until: Instant) -> list[list[Day | None]]:
-    """The weeks of a month from Monday to Sunday; None where a day belongs to another month."""
+def weeks(
+    counts: Mapping[Instant, int], month: date, zone: tzinfo, today: date, known_until: Instant, over: Overlay = NOTHING
+) -> list[list[Day | None]]:
+    """The weeks of a month from Monday to Sunday, with what lies over them; None where a day belongs to another month."""
     days: dict[date, Day] = {}
     day = first_of(month)
     while day < following(month):
         start, end = midnight(day, zone), midnight(day + timedelta(days=1), zone)
         known = end <= known_until
         days[day] = Day(day, note=_change(start, end, zone), is_past=day < today, is_today=day == today, is_known=known)
+        if day >= today:
+            days[day].paused, days[day].is_maintained = over.paused_in(start, end), over.is_maintained(start, end)
         day += timedelta(days=1)
     # The clocks of every zone are whole quarters of an hour from UTC: a quarter lies within one day.
     dates: dict[Instant, date] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta, tzinfo
 from math import ceil
@@ -12,6 +13,8 @@ from msgspec import Meta
 from duly.dashboard.commands import commands
 from duly.dashboard.drawing import lanes, month
 from duly.dashboard.drawing.heat import changed_hours, hour_lines, midnight, this_hour, week_lines
+from duly.dashboard.drawing.overlay import Overlay
+from duly.dashboard.maintenance import maintenance
 from duly.dashboard.view import PageQuery, View, page
 from duly.dashboard.words import local, moment
 from duly.domain.errors import Invalid
@@ -101,7 +104,8 @@ async def show_upcoming_page(call: Call, query: UpcomingPageQuery) -> Reply:
         until = opened + (query.span * MINUTE if query.span else HOUR if query.show == "week" else MINUTE)
         cell = {"from": to_rfc3339(opened), "until": to_rfc3339(until)}
         found = await view.get("/v1/upcoming", **cell, **of_pool, perJob=PER_JOB, limit=SHOWN)
-        context |= {"opened_at": opened, "opened": found}
+        held = await view.get("/v1/upcoming", **cell, **of_pool, state="PAUSED", perJob=PER_JOB, limit=SHOWN)
+        context |= {"opened_at": opened, "opened": found, "held": held["items"]}
     context["is_cut"] = context["known_until"] != window["until"]
     what = f"Upcoming{' load' if query.mode == 'load' else ''}{f' of {query.pool}' if query.pool else ''}"
     return view.page("upcoming", f"{what}, {frame.title}", commands("duly next -n 50", "/v1/upcoming", **window, **of_pool), **context)
@@ -161,10 +165,26 @@ def _hour_frame(start: Instant, zone: tzinfo, hour: Instant) -> Frame:
     )
 
 
+async def _overlay(view: View, frame: Frame, of_pool: dict[str, str | None], paused: Mapping[Instant, int] | None = None) -> Overlay:
+    """What lies over the time that is shown; `paused` where that is known already."""
+    first, last = max(frame.first, view.now - view.now % MINUTE), frame.last
+    if first >= last:
+        return Overlay()
+    window = {"from": to_rfc3339(first), "until": to_rfc3339(last)}
+    held = (await view.get("/v1/upcoming", **window, **of_pool, state="PAUSED", perJob=1, limit=SHOWN))["items"]
+    if held and paused is None:
+        paused = _counts(await view.get("/v1/upcoming", **window, **of_pool, state="PAUSED", summary="minute"))
+    return Overlay(await maintenance(view, first, last), paused or {}, held)
+
+
+def _counts(answer: dict[str, Any]) -> dict[Instant, int]:
+    return {moment(minute["at"]): minute["fires"] for minute in answer["minutes"]}
+
+
 async def _hour(view: View, frame: Frame, window: dict[str, str | None], zone: tzinfo) -> dict[str, Any]:
     """Lanes of jobs: the first fires one by one, and how many others each minute has."""
     counted = await view.get("/v1/upcoming", **window, summary="minute")
-    counts = {moment(minute["at"]): minute["fires"] for minute in counted["minutes"]}
+    counts = _counts(counted)
     fires: list[dict[str, Any]] = []
     cursor: str | None = None
     for _ in range(READS):
@@ -175,8 +195,13 @@ async def _hour(view: View, frame: Frame, window: dict[str, str | None], zone: t
             break
     shown = lanes.Hour(frame.first, zone, view.here(at=None, span=None, hour=frame.first // MINUTE, day=None), view.now)
     drawn = lanes.lanes(fires, counts, shown)
+    over = await _overlay(view, frame, {"pool": window["pool"]}, {})
+    held = (await view.get("/v1/upcoming", **window, state="PAUSED", perJob=PER_JOB, limit=PER_READ))["items"] if over.held else []
     return {
         "lanes": drawn,
+        "paused": lanes.held_back(held, shown),
+        "bands": lanes.bands(over.stretches, shown) if over.stretches else None,
+        "over": over,
         "scale": lanes.scale(shown),
         "known_until": counted["until"],
         "whole": sum(counts.values()),
@@ -196,17 +221,19 @@ async def _month(view: View, frame: Frame, of_pool: dict[str, str | None], zone:
         until = midnight(min(day + WEEK, end), zone)
         window = {"from": to_rfc3339(midnight(day, zone)), "until": to_rfc3339(until)}
         answer = await view.get("/v1/upcoming", **window, **of_pool, summary="minute")
-        counts |= {moment(minute["at"]): minute["fires"] for minute in answer["minutes"]}
+        counts |= _counts(answer)
         known_until = moment(answer["until"])
         if known_until < until:
             break
         day += WEEK
-    weeks = month.weeks(counts, frame.day, zone, today, known_until)
+    over = await _overlay(view, frame, of_pool)
+    weeks = month.weeks(counts, frame.day, zone, today, known_until, over)
     return {
         "weeks": weeks,
+        "over": over,
         "known_until": to_rfc3339(known_until) if day < end else to_rfc3339(frame.last),
         "whole": sum(counts.values()),
-        "twin": [day for week in weeks for day in week if day is not None and day.fires],
+        "twin": [day for week in weeks for day in week if day is not None and (day.fires or day.paused or day.is_maintained)],
     }
 
 
@@ -243,18 +270,20 @@ async def _map(
     if query.mode == "load":
         slots = pools.get(query.pool, 0) if query.pool else sum(pools.values())
     answer = await view.get("/v1/upcoming", **window, summary="load" if slots else "minute")
-    fires = {moment(minute["at"]): minute["fires"] for minute in answer["minutes"]}
+    fires = _counts(answer)
     shown, whole = fires, None
     if slots:
         # In hundredths of all slots; what is little is still something.
         shown = {moment(minute["at"]): ceil(100 * minute["busySec"] / (60 * slots)) for minute in answer["minutes"]}
         whole = FULL
+    over = await _overlay(view, frame, {"pool": window["pool"]})
     if query.show == "week":
-        lines = week_lines(shown, frame.day, zone, view.now, whole)
+        lines = week_lines(shown, frame.day, zone, view.now, whole, over)
     else:
-        lines = hour_lines(shown, frame.first, frame.last, zone, view.now, whole)
+        lines = hour_lines(shown, frame.first, frame.last, zone, view.now, whole, over)
     return {
         "lines": lines,
+        "over": over,
         "known_until": answer["until"],
         "whole": sum(fires.values()),
         "slots": slots,
