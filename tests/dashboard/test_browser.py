@@ -70,9 +70,27 @@ def test_a_page_reflows_on_a_phone(log_in: LogIn, fleet: Fleet) -> None:
         page.goto(fleet.url + path)
         ready(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, name
+        # A list is read downwards alone; only pictures are wider than the screen.
+        wide = page.evaluate(
+            "[...document.querySelectorAll('.table-wrap:has(> .list)')].filter((one) => one.scrollWidth > one.clientWidth)"
+        )
+        assert wide == [], name
     page.get_by_role("button", name="Menu").click()
     page.get_by_role("link", name="Workers", exact=True).click()
     expect(page.get_by_role("heading", name="Workers and pools")).to_be_visible()
+
+
+def test_on_a_phone_a_row_says_what_its_columns_are_called_and_all_are_selected_at_once(log_in: LogIn, fleet: Fleet) -> None:
+    page = log_in(width=360)
+    page.goto(fleet.url + "/jobs")
+    ready(page)
+    cell = page.locator("[data-rows] tr", has_text="backups").locator("td[data-label='Schedule']")
+    expect(cell).to_contain_text("Every day at 03:00")
+    assert cell.evaluate("(cell) => getComputedStyle(cell, '::before').content") == '"Schedule"'
+    page.get_by_label("Select all jobs on this page").check()
+    expect(page.get_by_role("group", name="Selected jobs")).to_contain_text("selected")
+    # It is still a table to those who hear it.
+    expect(page.get_by_role("cell", name="Every day at 03:00 Berlin time").first).to_be_visible()
 
 
 def test_what_people_write_stays_text(visit: Visit, fleet: Fleet) -> None:
