@@ -40,6 +40,7 @@ def screens(fleet: Fleet) -> dict[str, str]:
         "executions": "/executions",
         "execution": f"/executions/{fleet.runs['dead']}",
         "execution-succeeded": f"/executions/{fleet.runs['succeeded']}",
+        "compare": f"/compare?run={fleet.runs['dead']}",
         "workflow": f"/executions/{fleet.runs['flow']}",
         "workflow-table": f"/executions/{fleet.runs['flow-dead']}?steps=table",
         "workflow-gantt": f"/executions/{fleet.runs['flow']}?steps=gantt",

@@ -67,6 +67,12 @@ def clock(at: Instant) -> str:
     return words.short_clock(words.local(at, _viewed.get().preferences.zone_for()))
 
 
+def moment_text(iso: str) -> str:
+    """A time in the chosen zone where there is no room for more than its text."""
+    view = _viewed.get()
+    return words.clock_text(words.moment(iso), view.now, view.preferences.zone_for())
+
+
 def log_time(iso: str) -> str:
     """The time of a log line, to the millisecond."""
     then = words.local(words.moment(iso), _viewed.get().preferences.zone_for())
@@ -101,6 +107,7 @@ def _environment() -> Environment:
         "icon": icon,
         "iso": to_rfc3339,
         "log_time": log_time,
+        "moment_text": moment_text,
         "state": state,
         "time": time,
         "took": words.took,

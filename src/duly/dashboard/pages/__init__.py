@@ -7,6 +7,7 @@ from duly.dashboard.pages import (
     alerts,
     audit,
     cluster,
+    compare,
     dead_letters,
     execution,
     executions,
@@ -20,7 +21,7 @@ from duly.dashboard.pages import (
 from duly.dashboard.refusal import refusal
 from duly.http.app import Pages
 
-SCREENS = (overview, upcoming, jobs, job, executions, execution, dead_letters, workers, alerts, audit, tenants, cluster)
+SCREENS = (overview, upcoming, jobs, job, executions, execution, compare, dead_letters, workers, alerts, audit, tenants, cluster)
 ROUTES = [*(route for screen in SCREENS for route in screen.ROUTES), *assets.ROUTES]
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from markupsafe import Markup
+
 from duly.dashboard.commands import commands
 from duly.dashboard.drawing.charts import attempts as drawn
 from duly.dashboard.flows import began, run_of
 from duly.dashboard.view import PageQuery, View, page
 from duly.dashboard.words import moment, short_id, span
 from duly.domain.ids import ExecutionId, execution_text
+from duly.domain.instants import Instant, Micros
 from duly.http.routing import Call, Reply
 
 SHOWN_LINES = 1000
@@ -41,7 +44,7 @@ async def show_execution_page(call: Call, execution_id: ExecutionId, query: Exec
     }
     if view.wants("head", "attempts", "failure"):
         context["attempts"] = (await view.get(f"/v1/executions/{id}/attempts"))["items"]
-        context["picture"] = _picture(view, run, context["attempts"])
+        context["picture"] = picture(view, run, context["attempts"])
     if view.wants("logs"):
         page = await view.get(f"/v1/executions/{id}/logs", limit=SHOWN_LINES)
         context |= {"lines": page["items"], "more": page["nextCursor"]}
@@ -56,13 +59,21 @@ async def show_execution_page(call: Call, execution_id: ExecutionId, query: Exec
     return view.page("execution", title, shown, **context)
 
 
-def _picture(view: View, run: dict[str, Any], attempts: list[dict[str, Any]]) -> Any:
-    """The timeline, from when it was due until it ended, or until now."""
+def bounds(view: View, run: dict[str, Any], attempts: list[dict[str, Any]]) -> tuple[Instant, Instant] | None:
+    """From when it was due until it ended, or until now; None while nothing has begun."""
     begun = [moment(each["startedAt"]) for each in attempts if each["startedAt"]]
     if not begun:
         return None
     start = min([moment(run["scheduledAt"]), *begun])
-    end = moment(run["finishedAt"]) if run["finishedAt"] else view.now
+    return start, max(start, moment(run["finishedAt"]) if run["finishedAt"] else view.now)
+
+
+def picture(view: View, run: dict[str, Any], attempts: list[dict[str, Any]], length: Micros = 0) -> Markup | None:
+    """The timeline, from when it was due until it ended, or until now; at least as long as `length`, to be compared with another."""
+    drawn_from = bounds(view, run, attempts)
+    if drawn_from is None:
+        return None
+    start, end = drawn_from
     parts: list[tuple[str, int, int, str]] = []
     at = start
     for each in attempts:
@@ -81,7 +92,7 @@ def _picture(view: View, run: dict[str, Any], attempts: list[dict[str, Any]]) ->
         at = last
     if end > at and run["finishedAt"] is None and run["state"] != "RUNNING":
         parts.append(("wait", at, end, f"waits since {span((end - at) / 1000)}"))
-    return drawn(view, start, max(end, at), parts)
+    return drawn(view, start, max(end, at, start + length), parts)
 
 
 ROUTES = [show_execution_page]
