@@ -6,7 +6,7 @@
 // `data-confirm` asks first; `data-reason` asks for a reason; `data-goto` leads to what was made, with {field} of the answer in it.
 import { ask, Refused } from "./api.js";
 import { refreshAll } from "./fragments.js";
-import { announce, one, root, toast } from "./page.js";
+import { announce, copy, one, root, toast } from "./page.js";
 
 /**
  * @param {{title: string, text?: string, ok?: string, fields?: HTMLElement[], danger?: boolean}} about
@@ -109,7 +109,7 @@ function onClick(event) {
   const copier = target?.closest("[data-copy]");
   if (copier instanceof HTMLElement) {
     const text = copier.dataset.copy || copier.closest(".snippet")?.querySelector("code")?.textContent || "";
-    navigator.clipboard.writeText(text).then(() => toast("Copied."), () => toast("This browser does not let pages copy.", { bad: true }));
+    copy(text);
     return;
   }
   const button = target?.closest("[data-act]");

@@ -6,6 +6,7 @@ import * as live from "./live.js";
 import * as palette from "./palette.js";
 import * as preferences from "./preferences.js";
 import * as times from "./times.js";
+import * as views from "./views.js";
 
-for (const part of [times, preferences, actions, keyboard, palette, live]) part.start();
+for (const part of [times, preferences, actions, keyboard, palette, views, live]) part.start();
 document.documentElement.dataset.ready = "yes";

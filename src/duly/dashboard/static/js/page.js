@@ -50,3 +50,10 @@ export function toast(text, options = {}) {
   place.append(box);
   setTimeout(() => box.remove(), (options.seconds ?? (options.bad ? 12 : options.action ? 10 : 5)) * 1000);
 }
+
+/** @param {string} text */
+export function copy(text) {
+  // Pages that come without TLS from elsewhere have no clipboard.
+  const done = navigator.clipboard ? navigator.clipboard.writeText(text) : Promise.reject(new Error("no clipboard"));
+  done.then(() => toast("Copied."), () => toast("This browser does not let pages copy.", { bad: true }));
+}

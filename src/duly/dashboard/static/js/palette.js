@@ -6,6 +6,7 @@ import { refreshAll } from "./fragments.js";
 import { toggle } from "./live.js";
 import { all, announce, one, root, toast } from "./page.js";
 import { nextClock, nextTheme } from "./preferences.js";
+import { addressOf, saved } from "./views.js";
 
 /** @typedef {{kind: string, label: string, detail?: string, href?: string, act?: () => void}} Entry */
 
@@ -36,9 +37,12 @@ function screens() {
   return all("[data-go]").map((link) => ({ kind: "Screen", label: link.textContent?.trim() ?? "", detail: `g ${link.dataset.go}`, href: link.getAttribute("href") ?? "" }));
 }
 
+/** Lists as somebody has saved them. @returns {Entry[]} */
+const views = () => saved().map((view) => ({ kind: "View", label: view.name, detail: view.path.slice(1), href: addressOf(view) }));
+
 /** What the page itself offers, and what every page does. @returns {Entry[]} */
 function actions() {
-  const own = all("main .page-head .buttons button, main .waiting button").filter((button) => button instanceof HTMLButtonElement && !button.disabled && button.offsetParent !== null);
+  const own = all("main .page-head .buttons button, main .waiting button, main .views > button").filter((button) => button instanceof HTMLButtonElement && !button.disabled && button.offsetParent !== null);
   const always = [
     { label: "Change the theme", detail: "t", act: nextTheme },
     { label: "Change whose clock times are shown in", detail: "z", act: nextClock },
@@ -139,8 +143,8 @@ function typed() {
   const text = box().value.trim();
   const turn = ++asked;
   clearTimeout(timer);
-  if (!text) { show([...actions().filter((entry) => entry.kind === "Here"), ...recent(), ...screens()], ""); return; }
-  const near = [...screens(), ...actions()].filter((entry) => matches(entry, text));
+  if (!text) { show([...actions().filter((entry) => entry.kind === "Here"), ...recent(), ...views(), ...screens()], ""); return; }
+  const near = [...screens(), ...views(), ...actions()].filter((entry) => matches(entry, text));
   show(near, "Looking…");
   timer = setTimeout(async () => {
     /** @type {Entry[]} */
