@@ -24,6 +24,7 @@ def screens(fleet: Fleet) -> dict[str, str]:
     """Every screen and where it is."""
     return {
         "overview": "/",
+        "overview-zoomed": "/?since=29881080&until=29881100",
         "upcoming": "/upcoming?day=2026-10-25",
         "upcoming-hour": "/upcoming?show=hour",
         "upcoming-hour-night": "/upcoming?show=hour&day=2026-10-25",

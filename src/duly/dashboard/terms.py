@@ -20,11 +20,15 @@ _TERM = re.compile(r'(?:(?P<key>[A-Za-z][A-Za-z.]*):)?(?:"(?P<quoted>[^"]*)"|(?P
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of the search: the API's parameter, and how its values are written there. `upper`: states are names."""
+    """A key of the search: the API's parameter, and how its values are written there.
+
+    `upper`: states are names. `is_time`: `2h` is two hours ago.
+    """
 
     parameter: str
     upper: bool = False
     values: tuple[str, ...] = ()
+    is_time: bool = False
 
 
 JOB_KEYS: Mapping[str, Key] = {
@@ -43,6 +47,8 @@ EXECUTION_KEYS: Mapping[str, Key] = {
     "job": Key("jobName"),
     "worker": Key("workerId"),
     "batch": Key("batchId"),
+    "since": Key("since", is_time=True),
+    "until": Key("until", is_time=True),
 }
 
 
@@ -66,7 +72,7 @@ def parse(text: str, keys: Mapping[str, Key], now: Instant) -> Terms:
             words.append(value)
         elif key in keys:
             known = keys[key]
-            wanted[known.parameter] = value.upper() if known.upper else value
+            wanted[known.parameter] = value.upper() if known.upper else _time(value, now) if known.is_time else value
             if known.values and value.lower() not in known.values:
                 trouble = f"{key}: one of {', '.join(known.values)}"
         elif key.startswith("args."):
@@ -81,3 +87,11 @@ def parse(text: str, keys: Mapping[str, Key], now: Instant) -> Terms:
         else:
             words.append(f"{key}:{value}")
     return Terms(wanted, " ".join(words), trouble)
+
+
+def _time(text: str, now: Instant) -> str:
+    """`2h` is two hours ago; anything else is left for the API to read."""
+    try:
+        return to_rfc3339(now - parse_duration(text))
+    except DulyError:
+        return text

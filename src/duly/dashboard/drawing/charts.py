@@ -38,8 +38,8 @@ def _frame(title: str, minutes: Sequence[dict[str, Any]], view: Any, top: str, b
     scale = Markup('<text x="{}" y="14" text-anchor="end">{}</text><text x="{}" y="{}" text-anchor="end">0</text>').format(
         LEFT - 6, top, LEFT - 6, bottom
     )
-    return Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}{}{}</svg>').format(
-        WIDTH, HEIGHT, title, lines, body, scale, marks
+    return Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}" data-left="{}">{}{}{}{}</svg>').format(
+        WIDTH, HEIGHT, title, LEFT, lines, body, scale, marks
     )
 
 

@@ -14,9 +14,7 @@ from duly.dashboard.terms import Key, Terms, parse
 from duly.dashboard.view import HEADERS, PageQuery, View, page
 from duly.dashboard.words import plain
 from duly.domain.access import Role
-from duly.domain.durations import parse_duration
 from duly.domain.errors import DulyError, Invalid
-from duly.domain.instants import to_rfc3339
 from duly.http.routing import Call, Reply, Stream
 
 PER_PAGE = 50
@@ -31,8 +29,8 @@ AUDIT_KEYS: Mapping[str, Key] = {
     "action": Key("action", values=("job", "execution", "key", "session", "alert", "calendar", "tenant", "worker")),
     "subject": Key("subject"),
     "channel": Key("channel", values=("api", "cli", "sdk", "dashboard", "proxy", "server")),
-    "since": Key("since"),
-    "until": Key("until"),
+    "since": Key("since", is_time=True),
+    "until": Key("until", is_time=True),
 }
 # What an action begins with is no closed list: the values above are those that are offered.
 _OFFERED = frozenset({"action"})
@@ -90,20 +88,9 @@ def _wanted(view: View, q: str) -> tuple[dict[str, str], str | None]:
     """The API's parameters, and what could not be understood."""
     terms: Terms = parse(q, {name: Key(key.parameter) if name in _OFFERED else key for name, key in AUDIT_KEYS.items()}, view.now)
     wanted = dict(terms.wanted)
-    for name in ("since", "until"):
-        if name in wanted:
-            wanted[name] = _moment(view, wanted[name])
     for word in terms.words.split():
         wanted[_IDS.get(word[:4], "action")] = word
     return wanted, terms.trouble
-
-
-def _moment(view: View, text: str) -> str:
-    """`2h` is two hours ago; anything else is left for the API to read."""
-    try:
-        return to_rfc3339(view.now - parse_duration(text))
-    except DulyError:
-        return text
 
 
 async def _chain(view: View, records: list[dict[str, Any]]) -> dict[str, Any]:

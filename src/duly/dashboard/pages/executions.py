@@ -13,6 +13,7 @@ from duly.domain.errors import Invalid
 from duly.http.routing import Call, Reply
 
 PER_PAGE = 50
+FLAGS = ("state", "since", "until")
 
 
 class ExecutionsQuery(PageQuery, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -41,7 +42,8 @@ async def show_executions(call: Call, query: ExecutionsQuery) -> Reply:
         "executions",
         f"Executions: {query.q}" if query.q else "Executions",
         commands(
-            "duly run list" + "".join(f" --{name} {value.lower()}" for name, value in wanted.items() if name == "state"),
+            "duly run list"
+            + "".join(f" --{name} {value.lower() if name == 'state' else value}" for name, value in wanted.items() if name in FLAGS),
             "/v1/executions",
             **wanted,
         ),

@@ -3,21 +3,96 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from msgspec import Meta
 
 from duly.dashboard.commands import commands
 from duly.dashboard.drawing import charts
 from duly.dashboard.view import PageQuery, View, page
-from duly.dashboard.words import counted, moment, span
-from duly.domain.instants import DAY, MINUTE
+from duly.dashboard.words import counted, local, moment, span
+from duly.domain.instants import DAY, LATEST, MINUTE, Instant, to_rfc3339
 from duly.http.routing import Call, Reply
 
 PAUSED_LONG = 7 * DAY
 WAITED_LONG = MINUTE
 SHOWN = 10
 MOST_CAUSES = 6
+# A minute of which nothing is known.
+NOTHING: dict[str, Any] = {"ended": {}, "latenessP50Ms": None, "latenessP95Ms": None, "latenessP99Ms": None, "running": 0.0}
 # With so many jobs nobody begins.
 FEW_JOBS = 5
+
+
+HOUR_MINUTES = 60
+# So far back the API tells what happened minute by minute, and so few minutes are still a chart.
+MOST_MINUTES = 1440
+FEWEST_MINUTES = 2
+# Times to choose from are so many minutes apart.
+STEP = 5
+
+Minute = Annotated[int, Meta(ge=0, le=LATEST // MINUTE)]
+
+
+class OverviewQuery(PageQuery, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """Which time the charts show, in minutes counted from 1970 on: from `since` to just before `until`; the last hour otherwise."""
+
+    since: Minute | None = None
+    until: Minute | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Zoom:
+    """The time that the charts show, in minutes counted from 1970 on. It is chosen, or it is the last hour."""
+
+    since: int
+    until: int
+    now: int
+    is_chosen: bool
+
+    @property
+    def length(self) -> int:
+        """How many minutes that is."""
+        return self.until - self.since
+
+    def moved(self, by: int) -> dict[str, int]:
+        """As long, so many minutes later, and no later than now."""
+        until = min(self.until + by, self.now + 1)
+        return {"since": until - self.length, "until": until}
+
+    def scaled(self, length: int) -> dict[str, int]:
+        """Another length around the same middle, and no later than now."""
+        until = min((self.since + self.until + length) // 2, self.now + 1)
+        return {"since": until - length, "until": until}
+
+    @property
+    def closer(self) -> dict[str, int] | None:
+        """Half as much; None where that would be too little."""
+        return self.scaled(self.length // 2) if self.length // 2 >= FEWEST_MINUTES else None
+
+    @property
+    def wider(self) -> dict[str, int] | None:
+        """Twice as much, up to an hour."""
+        return self.scaled(min(self.length * 2, HOUR_MINUTES)) if self.length < HOUR_MINUTES else None
+
+    @property
+    def choices(self) -> list[int]:
+        """Times to choose from, the chosen ones among them."""
+        first = min(self.since, self.now + 1 - HOUR_MINUTES)
+        every = STEP * max(1, -(-(self.now + 1 - first) // HOUR_MINUTES))
+        return sorted({self.since, self.until, *range(first - first % every + every, self.now + 1, every)})
+
+
+def zoom_of(query: OverviewQuery, now: Instant) -> Zoom:
+    """What is asked for, as far as there is anything to draw; the last hour otherwise."""
+    minute = now // MINUTE
+    since, until = query.since, query.until
+    if since is not None and until is not None:
+        until = min(until, minute + 1)
+        if until - since >= 1 and minute - since < MOST_MINUTES:
+            return Zoom(since, until, minute, is_chosen=True)
+    return Zoom(minute + 1 - HOUR_MINUTES, minute + 1, minute, is_chosen=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +107,10 @@ class Concern:
 
 
 @page("/")
-async def show_overview(call: Call, query: PageQuery) -> Reply:
+async def show_overview(call: Call, query: OverviewQuery) -> Reply:
     """The overview"""
     view = await View.of(call, "/", query)
+    zoom = zoom_of(query, view.now)
     stats = await view.get("/v1/stats")
     slots = sum(pool["slots"] for pool in stats["pools"])
     context: dict[str, Any] = {"stats": stats, "slots": slots, "running": [], "fires": [], "concerns": []}
@@ -45,14 +121,17 @@ async def show_overview(call: Call, query: PageQuery) -> Reply:
     if view.wants("next", "first"):
         context["fires"] = (await view.get("/v1/upcoming", limit=SHOWN, perJob=1))["items"]
     if view.wants("charts", "verdict"):
-        history = await view.get("/v1/stats/history", minutes=60)
-        context |= {"history": history, "charts": _charts(view, history["minutes"], slots), "late": history["latenessP95Ms"]}
+        history = await view.get("/v1/stats/history", minutes=HOUR_MINUTES)
+        context["late"] = history["latenessP95Ms"]
+        if view.wants("charts"):
+            context |= await _zoomed(view, zoom, history["minutes"], slots)
     if view.wants("causes"):
         context["causes"] = causes_of((await view.get("/v1/dead-letters"))["items"])
     if view.wants("verdict", "attention"):
         context["concerns"] = await _concerns(view, stats)
     context["verdict"] = _verdict(stats, context["concerns"], context.get("late"))
-    return view.page("overview", "Overview", commands("duly cluster", "/v1/stats"), **context)
+    title = f"Overview, {context['shown']}" if zoom.is_chosen and "shown" in context else "Overview"
+    return view.page("overview", title, commands("duly cluster", "/v1/stats"), **context)
 
 
 async def _beginning(view: View, stats: dict[str, Any]) -> tuple[bool, bool]:
@@ -65,6 +144,25 @@ async def _beginning(view: View, stats: dict[str, Any]) -> tuple[bool, bool]:
     runs = (await view.get("/v1/executions", limit=FEW_JOBS))["items"] if jobs else []
     has_ended = any(run["finishedAt"] is not None for run in runs)
     return has_ended, not has_ended and len(runs) < FEW_JOBS
+
+
+async def _zoomed(view: View, zoom: Zoom, minutes: list[dict[str, Any]], slots: int) -> dict[str, Any]:
+    """The charts of the time that is shown, and what leads to the runs that were due in it."""
+    first, last = zoom.since * MINUTE, zoom.until * MINUTE
+    if zoom.is_chosen:
+        back = max(zoom.now - zoom.since + 1, 1)
+        known = (await view.get("/v1/stats/history", minutes=min(back, MOST_MINUTES)))["minutes"]
+        minutes = [minute for minute in known if first <= moment(minute["at"]) < last]
+    if not minutes:
+        minutes = [dict(NOTHING, at=to_rfc3339(at)) for at in range(first, last, MINUTE)]
+    zone = view.preferences.zone_for()
+    return {
+        "zoom": zoom,
+        "drawn": {"first": moment(minutes[0]["at"]) // MINUTE, "count": len(minutes)},
+        "shown": f"{local(first, zone):%H:%M} to {local(last, zone):%H:%M}",
+        "runs": urlencode({"q": f"since:{to_rfc3339(first)} until:{to_rfc3339(last)}"}),
+        "charts": _charts(view, minutes, slots),
+    }
 
 
 def _charts(view: View, minutes: list[dict[str, Any]], slots: int) -> dict[str, Any]:

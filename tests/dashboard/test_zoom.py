@@ -1,0 +1,122 @@
+"""The overview's charts, zoomed by dragging and by buttons, and the runs of that time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from duly.dashboard.pages.overview import OverviewQuery, zoom_of
+from duly.dashboard.terms import EXECUTION_KEYS, parse
+from duly.domain.instants import MINUTE
+from tests.dashboard.conftest import ready
+from tests.dashboard.fleet import NOW, Fleet
+
+Visit = Callable[[str], Page]
+LogIn = Callable[..., Page]
+
+MINUTE_NOW = NOW // MINUTE
+
+
+def test_a_zoom_is_what_is_asked_for_or_the_last_hour() -> None:
+    asked = zoom_of(OverviewQuery(since=MINUTE_NOW - 40, until=MINUTE_NOW - 20), NOW)
+
+    assert (asked.is_chosen, asked.length) == (True, 20)
+    assert asked.closer == {"since": MINUTE_NOW - 35, "until": MINUTE_NOW - 25}
+    assert asked.wider == {"since": MINUTE_NOW - 50, "until": MINUTE_NOW - 10}
+    assert asked.moved(20) == {"since": MINUTE_NOW - 20, "until": MINUTE_NOW}
+    # Nothing leads past now.
+    assert asked.moved(40) == {"since": MINUTE_NOW - 19, "until": MINUTE_NOW + 1}
+    assert {asked.since, asked.until} <= set(asked.choices)
+    assert zoom_of(OverviewQuery(since=MINUTE_NOW - 2, until=MINUTE_NOW), NOW).closer is None
+    assert zoom_of(OverviewQuery(since=MINUTE_NOW - 600, until=MINUTE_NOW), NOW).wider is None
+
+
+@pytest.mark.parametrize(("since", "until"), [(None, MINUTE_NOW), (MINUTE_NOW, MINUTE_NOW - 1), (MINUTE_NOW + 9, MINUTE_NOW + 19), (5, 90)])
+def test_what_cannot_be_drawn_is_the_last_hour(since: int | None, until: int | None) -> None:
+    found = zoom_of(OverviewQuery(since=since, until=until), NOW)
+
+    assert (found.is_chosen, found.since, found.until) == (False, MINUTE_NOW - 59, MINUTE_NOW + 1)
+
+
+def test_a_search_for_runs_knows_times_and_how_long_ago() -> None:
+    terms = parse("since:2h until:2026-10-24T18:00:00Z", EXECUTION_KEYS, NOW)
+
+    assert terms.wanted == {"since": "2026-10-24T16:40:00Z", "until": "2026-10-24T18:00:00Z"}
+
+
+def _address(page: Page) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(page.url).query)
+
+
+def test_dragging_along_a_chart_zooms_all_of_them_and_leads_to_the_runs_of_that_time(visit: Visit) -> None:
+    page = visit("/")
+    chart = page.locator(".chart svg").nth(1)
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    assert box is not None
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.4, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.7, y, steps=4)
+    expect(page.locator(".brush")).to_have_count(3)
+    page.mouse.up()
+
+    expect(page).to_have_url(re.compile(r"since=\d+&until=\d+"))
+    ready(page)
+    since, until = int(_address(page)["since"][0]), int(_address(page)["until"][0])
+    # Three tenths of a picture whose first tenth has no time in it.
+    assert 18 <= until - since <= 22
+    expect(page).to_have_title(re.compile(r"^Overview, \d\d:\d\d to \d\d:\d\d"))
+    assert f"in {until - since} minutes" in (page.locator(".chart svg").first.get_attribute("aria-label") or "")
+    page.get_by_role("link", name="Runs due then").click()
+    expect(page.locator("#q")).to_have_value(re.compile("^since:2026-10-24T.*Z until:2026-10-24T.*Z$"))
+    expect(page.locator("[data-rows] tr").first).to_be_visible()
+    page.go_back()
+    page.reload()
+    expect(page).to_have_title(re.compile(r"^Overview, \d\d:\d\d to"))
+    page.go_back()
+    expect(page).to_have_title("Overview · duly")
+
+
+def test_a_click_or_escape_zooms_nowhere(visit: Visit, fleet: Fleet) -> None:
+    page = visit("/")
+    chart = page.locator(".chart svg").first
+    chart.click()
+    box = chart.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 100, box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 200, box["y"] + 50)
+    expect(page.locator(".brush")).to_have_count(3)
+    page.keyboard.press("Escape")
+    expect(page.locator(".brush")).to_have_count(0)
+    page.mouse.up()
+    assert page.url == fleet.url + "/"
+
+
+def test_everything_is_done_by_buttons_too(visit: Visit, fleet: Fleet) -> None:
+    page = visit("/")
+    zoom = page.get_by_role("group", name="Time of the charts")
+    expect(zoom).to_contain_text("the last hour")
+    zoom.get_by_role("link", name="Zoom in").focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("since="))
+    first = _address(page)
+    assert int(first["until"][0]) - int(first["since"][0]) == 30
+    zoom.get_by_role("link", name="Earlier").click()
+    expect(page).to_have_url(re.compile(f"until={first['since'][0]}"))
+    zoom.get_by_role("link", name="Later").click()
+    expect(page).to_have_url(re.compile(f"since={first['since'][0]}&until={first['until'][0]}"))
+    zoom.get_by_role("link", name="Zoom out").click()
+    expect(zoom.get_by_role("link", name="Zoom out")).to_have_count(0)
+    zoom.get_by_label("From").select_option(label="20:00")
+    zoom.get_by_label("to", exact=True).select_option(label="20:20")
+    zoom.get_by_role("button", name="Show").click()
+    expect(page).to_have_url(re.compile("since=29881080&until=29881100"))
+    expect(zoom).to_contain_text("20:00 to 20:20")
+    zoom.get_by_role("link", name="Last hour").click()
+    expect(page).to_have_url(fleet.url + "/")
