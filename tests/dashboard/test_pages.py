@@ -320,3 +320,24 @@ async def test_a_load_in_every_minute_of_a_day_is_still_a_small_page(bench: Benc
     assert "of 1 slot" in page.text
     assert "show=spread" in page.text
     assert len(page.content) <= 100_000
+
+    held = await bench.job(name="held", schedule="* * * * *")
+    await client.post(f"/v1/jobs/{held}/pause", json={})
+    await client.put("/v1/calendars/always", json={"holidays": [{"date": "2026-01-06"}]})
+    await client.put("/v1/alert-rules/quiet", json={"kind": "final_failure", "calendars": ["always"]})
+    page = await client.get("/upcoming?day=2026-01-06&mode=load", headers={"cookie": "duly_zone=UTC"})
+    assert page.text.count("<td class=p5><a") > 1430
+    assert page.text.count('<tr data-line class="w">') == 24
+    assert len(page.content) <= 100_000
+
+
+async def test_an_hour_of_many_jobs_is_still_a_small_page(bench: Bench) -> None:
+    client = bench.client(ADMIN)
+    for nth in range(60):
+        await bench.job(name=f"a-job-whose-name-is-rather-long-{nth:03}", schedule="*/3 * * * *")
+
+    page = await client.get("/upcoming?show=hour&day=2026-01-06", headers={"cookie": "duly_zone=UTC"})
+
+    assert "1\u202f200 fires of 30 jobs and others" in page.text
+    assert "all others" in page.text
+    assert len(page.content) <= 100_000

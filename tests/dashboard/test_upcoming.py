@@ -168,7 +168,9 @@ def test_a_cell_says_what_lies_over_it_beside_how_strong_it_is() -> None:
 
     line = hour_lines({START: 3}, START, START + 3 * MINUTE, BERLIN, START - 1, over=over)[0]
 
-    assert [cell.kind for cell in line.cells] == ["h3 w", "p w", ""]
+    assert [cell.kind for cell in line.cells] == ["h3", "p0", ""]
+    assert [cell.is_maintained for cell in line.cells] == [True, True, False]
+    assert not line.is_maintained
     assert [cell.paused for cell in line.cells] == [0, 2, 0]
 
 
@@ -176,10 +178,11 @@ def test_a_paused_job_is_hatched_where_it_would_fire_and_named_in_words(visit: V
     page = visit("/upcoming?show=week")
     expect(page.locator("#map .overlay")).to_contain_text("Paused weekly-digest would fire Mon 26 Oct 07:30:00")
     expect(page.locator("#map .legend")).to_contain_text("a paused job would fire")
-    cell = page.locator(".heat td.p")
+    cell = page.locator(".heat td[class^=p]:not(.past)")
     expect(cell).to_have_count(1)
     assert "repeating-linear-gradient" in cell.evaluate("(cell) => getComputedStyle(cell).backgroundImage")
-    cell.get_by_role("link", name="1 paused").click()
+    expect(page.locator(".heat caption")).to_contain_text("What follows a plus would fire, and is paused.")
+    cell.get_by_role("link", name=re.compile(r"^\d+\+1$")).click()
     expect(page.locator("#opened")).to_contain_text("1 fire of paused jobs would be here: weekly-digest")
 
     page = visit("/upcoming?show=hour&hour=29883240")
@@ -192,7 +195,9 @@ def test_maintenance_lies_over_the_hours_that_it_takes_and_is_named_in_words(vis
     page = visit("/upcoming?day=2026-10-25")
     expect(page.locator("#map .overlay")).to_contain_text("Maintenance Sun 25 Oct 04:30:00 to Sun 25 Oct 06:00:00")
     expect(page.locator("#map .overlay")).to_contain_text("calendar sunday-works, named by nightly-missed")
-    expect(page.locator(".heat td.w")).to_have_count(90)
+    # Half an hour, and an hour that is marked as a whole.
+    expect(page.locator(".heat td.w")).to_have_count(30)
+    expect(page.locator(".heat tr.w td")).to_have_count(60)
     page = visit("/upcoming?show=hour&hour=29881620")
     expect(page.get_by_role("img", name="sunday-works, 04:30 to 05:00")).to_be_visible()
     page = visit("/upcoming?show=month&day=2026-11-01")

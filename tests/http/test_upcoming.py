@@ -88,6 +88,9 @@ async def test_what_paused_jobs_would_fire_is_told_until_their_pauses_end(
     monkeypatch.setattr(upcoming, "BREATHE_EVERY", 2)
     cut = await shown(admin, f"{WINDOW}&state=PAUSED&summary=minute")
     assert (cut["until"], sum(minute["fires"] for minute in cut["minutes"])) == ("2026-01-05T12:03:00Z", 2)
+    monkeypatch.setattr(upcoming, "MOST_JOBS", 1)
+    unknown = await shown(admin, f"{WINDOW}&state=PAUSED")
+    assert (unknown["until"], unknown["items"]) == ("2026-01-05T12:00:00Z", [])
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 200])

@@ -30,8 +30,6 @@ MOST_JOBS = 5_000
 MOST_FIRES = 20_000
 # Counted by the minute: a week of as many daily jobs, and some.
 MOST_COUNTED = 50_000
-# Of so many paused jobs it is computed what they would fire.
-MOST_PAUSED = 200
 # So often others have their turn while fires are computed.
 BREATHE_EVERY = 500
 
@@ -156,11 +154,17 @@ class Upcoming:
         return [job for job in jobs if pool is None or job.version.spec.target.pool == pool], until
 
     async def _held_back(self, actor: Actor, window: Window, pool: str | None, now: Instant, per_job: int) -> Forecast:
-        """What paused jobs would fire in a window and do not, in order. Where there is too much, complete up to where it had to end."""
-        wanted = JobFilter(actor.tenant, state=JobState.PAUSED, pool=pool, limit=MOST_PAUSED, now=now)
-        forecast = Forecast(window.until)
+        """What paused jobs would fire in a window and do not, in order. Where there is too much, complete up to where it had to end.
+
+        Paused jobs are read in no order of time: of more than are read nothing is known.
+        """
+        wanted = JobFilter(actor.tenant, state=JobState.PAUSED, pool=pool, limit=MOST_JOBS + 1, now=now)
+        jobs = await self._definitions.jobs(wanted)
+        forecast = Forecast(window.until if len(jobs) <= MOST_JOBS else window.first)
         first = max(window.first, now + 1)
-        for job in await self._definitions.jobs(wanted):
+        for nth, job in enumerate(jobs):
+            if nth % BREATHE_EVERY == 0:
+                await asyncio.sleep(0)
             schedule = job.version.schedule
             if schedule is None:
                 continue

@@ -29,10 +29,10 @@ class Cell:
 
     @property
     def kind(self) -> str:
-        """How it is drawn."""
-        words = [f"h{self.level}"] if self.level else ["past"] if self.is_past else []
-        words += [word for word, holds in (("p", self.paused), ("w", self.is_maintained)) if holds]
-        return " ".join(words)
+        """How it is drawn, in one word: a map has very many cells."""
+        if self.paused:
+            return f"p{self.level}"
+        return f"h{self.level}" if self.level else "past" if self.is_past else ""
 
     @property
     def number(self) -> int:
@@ -48,6 +48,11 @@ class Line:
     cells: list[Cell]
     note: str | None = None
     day: str | None = None
+
+    @property
+    def is_maintained(self) -> bool:
+        """Whether all of it is maintenance."""
+        return all(cell.is_maintained for cell in self.cells)
 
 
 def midnight(day: date, zone: tzinfo) -> Instant:

@@ -20,7 +20,7 @@ from duly.domain.instants import HOUR, MINUTE, SECOND, Instant
 
 MOST_LANES = 30
 MOST_PAUSED = 10
-MOST_BATCHES = 300
+MOST_BATCHES = 200
 # What is closer than this is hard to hit on its own: a twentieth of the width.
 NEAR = 3 * MINUTE
 _TALL = 28
