@@ -304,7 +304,7 @@ async def test_on_sqlite_every_hot_statement_searches_by_a_key(name: str) -> Non
     engine = await inline_engine()
     statement = statements("sqlite")[name]
 
-    rows = engine._connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", dict.fromkeys(statement.names)).fetchall()
+    rows = engine._connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", [None] * len(statement.names)).fetchall()
 
     scans = [row["detail"] for row in rows if row["detail"].startswith("SCAN ")]
     assert [scan for scan in scans if scan.split()[1] in big_names(statement.text)] == []

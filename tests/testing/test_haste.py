@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from duly.testing.loop import NODE
+from duly.testing.bells import Alarm
+from duly.testing.loop import NODE, Node
 from duly.testing.worlds import TestLoop
 
 here: ContextVar[str] = ContextVar("here", default="outside")
@@ -35,20 +36,10 @@ async def failing() -> None:
     raise ValueError("no")
 
 
-async def _rested(loop: TestLoop) -> None:
-    await loop.resting()
-
-
-def begun(loop: TestLoop, step: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
-    """The step, begun by a task of the loop's; what it left for later has been done."""
-    found: list[asyncio.Future[Any]] = []
-
-    async def main() -> None:
-        found.append(loop.begin(loop.outside, step))
-        await loop.resting()
-
-    loop.run_until(loop.outside.spawn(main()))
-    return found[0]
+def stepped(loop: TestLoop, step: Coroutine[Any, Any, Any], node: Node | None = None) -> Any:
+    """What the step comes to, for one who moves the loop's time."""
+    with loop.running():
+        return loop.step(node or loop.outside, step)
 
 
 def test_what_need_not_wait_is_over_before_the_loop_turns(loop: TestLoop) -> None:
@@ -56,31 +47,22 @@ def test_what_need_not_wait_is_over_before_the_loop_turns(loop: TestLoop) -> Non
         both = await asyncio.gather(at_once(1), asyncio.create_task(at_once(2), name="named"))
         return both, await asyncio.shield(asyncio.create_task(at_once(3)))
 
-    async def main() -> Any:
-        before = loop.steps
-        ended = loop.begin(loop.outside, step())
-        assert (ended.done(), loop.steps) == (True, before)
-        return await ended
-
-    task = loop.outside.spawn(main())
-    loop.run_until(task)
-
-    assert task.result() == ([1, 2], 3)
+    assert stepped(loop, step()) == ([1, 2], 3)
+    assert loop.steps == 0
 
 
 def test_what_has_to_wait_goes_on_as_a_task(loop: TestLoop) -> None:
     async def step() -> Any:
         return await asyncio.gather(after(5, 1), at_once(2)), await after(5, 3)
 
-    async def main() -> Any:
-        ended = loop.begin(loop.outside, step())
-        assert not ended.done()
-        return await ended
+    assert (stepped(loop, step()), loop.now) == (([1, 2], 3), 10)
 
-    task = loop.outside.spawn(main())
-    loop.run_until(task)
 
-    assert (task.result(), loop.now) == (([1, 2], 3), 10)
+def test_one_whose_node_crashes_comes_to_nothing(loop: TestLoop) -> None:
+    node = loop.add_node("worker")
+    loop.call_later(3, loop.crash, node)
+
+    assert (stepped(loop, after(5, 1), node), loop.now) == (None, 3)
 
 
 def test_what_is_raised_reaches_who_waits(loop: TestLoop) -> None:
@@ -88,27 +70,27 @@ def test_what_is_raised_reaches_who_waits(loop: TestLoop) -> None:
         told = await asyncio.gather(failing(), at_once(2), return_exceptions=True)
         return [type(one).__name__ for one in told]
 
-    assert begun(loop, step()).result() == ["ValueError", "int"]
+    assert stepped(loop, step()) == ["ValueError", "int"]
     with pytest.raises(ValueError, match="no"):
-        begun(loop, failing()).result()
+        stepped(loop, failing())
 
 
 def test_one_that_waits_can_be_cancelled(loop: TestLoop) -> None:
     did: list[str] = []
 
-    async def step() -> None:
+    async def child() -> None:
         try:
             await asyncio.sleep(60)
         finally:
             did.append("cleaned up")
 
-    async def main() -> None:
-        ended = loop.begin(loop.outside, step())
-        ended.cancel()
-        await asyncio.wait([ended])
-        did.append(str(ended.cancelled()))
+    async def step() -> None:
+        task = asyncio.create_task(child())
+        task.cancel()
+        await asyncio.wait([task])
+        did.append(str(task.cancelled()))
 
-    loop.run_until(loop.outside.spawn(main()))
+    stepped(loop, step())
 
     assert (did, loop.now) == (["cleaned up", "True"], 0)
 
@@ -126,13 +108,10 @@ def test_each_has_a_context_of_its_own_and_is_of_its_node(loop: TestLoop) -> Non
         await asyncio.gather(child(), child())
         seen.append((NODE.get().name, here.get()))
 
-    async def main() -> None:
-        await loop.begin(node, step())
-        seen.append((NODE.get().name, here.get()))
+    stepped(loop, step(), node)
 
-    loop.run_until(loop.outside.spawn(main()))
-
-    assert seen == [("worker", "child"), ("worker", "child"), ("worker", "step"), ("outside", "outside")]
+    assert seen == [("worker", "child"), ("worker", "child"), ("worker", "step")]
+    assert here.get() == "outside"
 
 
 def test_who_asks_for_the_end_of_one_is_told(loop: TestLoop) -> None:
@@ -142,8 +121,40 @@ def test_who_asks_for_the_end_of_one_is_told(loop: TestLoop) -> None:
         task = asyncio.create_task(at_once(1))
         task.add_done_callback(lambda ended: told.append(ended.result()))
 
-    ended = begun(loop, step())
-    assert (ended.done(), told) == (True, [1])
-    ended.add_done_callback(told.append)
-    loop.run_until(loop.outside.spawn(_rested(loop)))
-    assert told == [1, ended]
+    stepped(loop, step())
+    assert told == [1]
+
+
+def test_who_polls_lets_time_stand_and_hears_who_rings(loop: TestLoop) -> None:
+    alarm = Alarm()
+    turns: list[int] = []
+
+    async def poll() -> None:
+        while True:
+            turns.append(len(turns))
+            if len(turns) == 3:
+                alarm.ring()
+            await asyncio.sleep(0)
+
+    loop.outside.spawn(poll())
+    with loop.running():
+        loop.run_to(60, alarm)
+
+    assert (alarm.has_rung, loop.now, len(turns)) == (True, 0, 4)
+
+
+def test_all_who_can_run_when_somebody_rings_have_run(loop: TestLoop) -> None:
+    alarm = Alarm()
+    done: list[int] = []
+
+    async def end(number: int) -> None:
+        await asyncio.sleep(5)
+        done.append(number)
+        alarm.ring()
+
+    for number in range(3):
+        loop.outside.spawn(end(number))
+    with loop.running():
+        loop.run_to(60, alarm)
+
+    assert (sorted(done), loop.now) == ([0, 1, 2], 5)

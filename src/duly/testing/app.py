@@ -124,7 +124,7 @@ class TestApp:
             if until < present:
                 was = f"{shown(until, self._zone)} is over: it is {shown(present, self._zone)} already."
                 raise Invalid("DULY-E105", was, field="to", hint="Time travels forward only; begin another TestApp at an earlier time.")
-        self.world.run(self.world.fleet.travel(until))
+        self.world.travel(until)
 
     def drain(self, *, wait: bool = False) -> list[Run]:
         """Run what is ready, and what it enqueues, until nothing is left; answers what has ended by it, in the order of creation.
@@ -132,7 +132,7 @@ class TestApp:
         With `wait`, what waits for a time (retries, delays) is run as well, and time passes as far as that needs.
         """
         before = {seen.id for seen in self.world.executions(None) if seen.finished_at is not None}
-        self.world.run(self.world.drain(with_waits=wait, longest=LONGEST))
+        self.world.drain(with_waits=wait, longest=LONGEST)
         ended = [seen for seen in self.world.executions(None) if seen.finished_at is not None and seen.id not in before]
         return [Run(self.world, seen.id) for seen in ended]
 
@@ -142,7 +142,7 @@ class TestApp:
         Raises AssertionError when none is ready, and says what there is instead.
         """
         names = [] if job is None else [self._job(job).version.spec.target.handler or ""]
-        id = self.world.run(self.world.run_one(names, LONGEST))
+        id = self.world.run_one(names, LONGEST)
         if id is None:
             raise AssertionError(f"nothing is ready{'' if job is None else ' of ' + self._name(job)}. {self._standing()}")
         return Run(self.world, id)
@@ -210,7 +210,7 @@ class TestApp:
         fleet = self.world.fleet
         until = self.world.clock.now() + span_of(span, "outage")
         self.world.run(fleet.go_down())
-        self.world.run(fleet.travel(until))
+        self.world.travel(until)
         self.world.run(fleet.come_up())
         self.travel("0s")
 

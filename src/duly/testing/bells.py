@@ -9,42 +9,16 @@ from duly.adapters.sql.bell import Bell
 
 
 class Alarm:
-    """Wakes one who waits until an instant, or earlier when somebody rings."""
+    """Tells who moves time that somebody has something to do at this instant."""
+
+    __slots__ = ("has_rung",)
 
     def __init__(self) -> None:
-        self._waiting: asyncio.Future[bool] | None = None
         self.has_rung = False
 
     def ring(self) -> None:
         """There is something to do."""
         self.has_rung = True
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(False)
-
-    async def wait_until(self, when: float) -> None:
-        """Wait until somebody rings, or the loop's clock shows `when`. What has rung before is forgotten."""
-        loop = asyncio.get_running_loop()
-        self.has_rung = False
-        self._waiting = waiting = loop.create_future()
-        timer = loop.call_at(when, self._end, waiting)
-        try:
-            await waiting
-        finally:
-            timer.cancel()
-            self._waiting = None
-
-    async def wait_for(self, waiting: asyncio.Future[bool]) -> bool:
-        """Wait for that, or until somebody rings; whether it was that."""
-        self._waiting = waiting
-        try:
-            return await waiting
-        finally:
-            self._waiting = None
-
-    @staticmethod
-    def _end(waiting: asyncio.Future[bool]) -> None:
-        if not waiting.done():
-            waiting.set_result(True)
 
 
 class Wake(asyncio.Event):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from itertools import count
 
@@ -20,8 +19,6 @@ class Hired:
     worker: Worker
     node: Node
     wake: Wake
-    # Set while a step of it is under way: somebody waits for the end of that, or of the process.
-    ended: asyncio.Future[None] | None = None
 
 
 def places(app: App) -> list[tuple[str, dict[str, str]]]:

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, TypeVar, cast
 
 from duly.adapters.sql.engine import Action, Call, Lane, Many, Rows
-from duly.adapters.sql.engine_sqlite import InlineSqliteEngine, SqliteEngine, _bind, translate
+from duly.adapters.sql.engine_sqlite import InlineSqliteEngine, SqliteEngine, answer, bound, bound_rows, translate
 from duly.adapters.sql.migrate import upgrade
 from duly.adapters.sql.statements import statements
 from duly.domain.ids import new_id
@@ -22,8 +22,15 @@ from duly.domain.instants import Instant
 from duly.domain.shards import shard_of
 from duly.ports.clock import Clock, Entropy
 
-# What is asked again and again and changes seldom: the answer is kept until a statement that writes names one of these tables.
-KEPT = {"routes": {"routes"}, "awaited_jobs": {"awaited", "jobs"}}
+# What is asked again and again: the answer is kept until a statement that writes names one of these tables.
+KEPT = {
+    "routes": {"routes"},
+    "awaited_jobs": {"awaited", "jobs"},
+    "next_instant": {"schedules", "timers", "gates", "awaited", "flow_waits"},
+    "anything_waits": {"blocked", "flows"},
+    "anything_ready": {"ready"},
+    "anything_runs": {"leases"},
+}
 _WORD = re.compile(r"\w+")
 
 T = TypeVar("T")
@@ -121,24 +128,29 @@ class VirtualEngine(SqliteEngine):
     def drive(self, connection: sqlite3.Connection, action: Action[T]) -> T:
         """As everywhere; the savepoint is set before the first statement that writes. Most looks find nothing, and need none."""
         rows: Rows = ()
+        texts, execute, send = self._texts, connection.execute, action.send
         try:
             wanted = next(action)
             while True:
-                text, only_reads, outdates = self._texts[wanted.name]
-                if outdates:
-                    self._forget(outdates)
                 if wanted.__class__ is Call:
-                    if not only_reads and not self._has_written:
-                        self._begin_to_write(connection)
-                    rows = connection.execute(text, _bind(wanted.params)).fetchall()
+                    text, values, only_reads, outdates = texts[wanted.name]
+                    if only_reads:
+                        rows = execute(text, bound(values(wanted.params))).fetchall()
+                    else:
+                        if not self._has_written:
+                            self._begin_to_write(connection)
+                        if outdates:
+                            self._forget(outdates)
+                        rows = answer(execute(text, bound(values(wanted.params))))
                 else:
                     if wanted.params:
                         if not self._has_written:
                             self._begin_to_write(connection)
-                        many = cast(Many, wanted)
-                        connection.executemany(text, many.params if many.is_bound else [_bind(params) for params in many.params])
+                        self._forget(texts[wanted.name][3])
+                        statement = self._statements[wanted.name]
+                        connection.executemany(statement.text, bound_rows(statement, cast(Many, wanted)))
                     rows = ()
-                wanted = action.send(rows)
+                wanted = send(rows)
         except StopIteration as end:
             result: T = end.value
             return result
@@ -156,20 +168,23 @@ class VirtualEngine(SqliteEngine):
     async def fetch(self, name: str, params: Mapping[str, Any], lane: Lane = Lane.GENERAL) -> Rows:
         if self.pause is not None:
             await self.pause()
-        text, only_reads, outdates = self._texts[name]
         with self._turn:
             if (kept := self._kept.get(name)) is not None:
                 return kept
+            _, _, only_reads, outdates = self._texts[name]
             self.writes += not only_reads
             self._forget(outdates)
             try:
                 # One statement is all or nothing by itself.
-                rows: Rows = self.database.connection.execute(text, _bind(params)).fetchall()
+                return self._asked(name, params)
             except sqlite3.Error as error:
                 raise translate(error) from error
-            if name in KEPT:
-                self._kept[name] = rows
-            return rows
+
+    def _asked(self, name: str, params: Mapping[str, Any]) -> Rows:
+        rows = self._execute(self.database.connection, self._statements[name], params)
+        if name in KEPT:
+            self._kept[name] = rows
+        return rows
 
     def _forget(self, outdated: Sequence[str]) -> None:
         for name in outdated:
@@ -178,7 +193,8 @@ class VirtualEngine(SqliteEngine):
     def look(self, name: str, params: Mapping[str, Any]) -> Rows:
         """The rows of a statement that only reads, at once and past every fault: for whoever stands outside."""
         with self._turn:
-            return self._execute(self.database.connection, self._statements[name], params)
+            kept = self._kept.get(name)
+            return self._asked(name, params) if kept is None else kept
 
     async def _submit(self, where: Any, work: Work[Any]) -> Any:
         if self.pause is not None:
@@ -202,12 +218,13 @@ class VirtualEngine(SqliteEngine):
 
 
 @cache
-def _texts() -> dict[str, tuple[str, bool, tuple[str, ...]]]:
-    """Every statement by name, whether it only reads, and which kept answers it outdates."""
-    found: dict[str, tuple[str, bool, tuple[str, ...]]] = {}
+def _texts() -> dict[str, tuple[str, Callable[[Mapping[str, Any]], tuple[Any, ...]], bool, tuple[str, ...]]]:
+    """Every statement by name, where its parameters are, whether it only reads, and which kept answers it outdates."""
+    found = {}
     for name, statement in statements("sqlite").items():
         words = set() if statement.only_reads else set(_WORD.findall(statement.text))
-        found[name] = statement.text, statement.only_reads, tuple(kept for kept, tables in KEPT.items() if words & tables)
+        outdates = tuple(kept for kept, tables in KEPT.items() if words & tables)
+        found[name] = statement.text, statement.values, statement.only_reads, outdates
     return found
 
 

@@ -7,7 +7,6 @@ something else, or after a fault, everybody looks after a while all the same, an
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import random
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -28,7 +27,7 @@ from duly.ports.store import WorkerAbout
 from duly.roles.conductor import ConductorRole
 from duly.roles.dispatcher import Dispatcher, DispatcherSettings
 from duly.roles.heartbeat import Heartbeat, HeartbeatSettings
-from duly.roles.loop import FIRST_BACKOFF
+from duly.roles.loop import FIRST_BACKOFF, Step
 from duly.roles.ownership import Ownership, OwnershipSettings
 from duly.roles.sweeper import Sweeper, SweeperSettings
 from duly.roles.timekeeper import Timekeeper
@@ -59,6 +58,7 @@ WORKER_TTL = HeartbeatSettings().ttl
 # The first look at what is under way, and the longest rest between two.
 FIRST_ROUND: Micros = 3 * SECOND
 LONGEST_ROUND: Micros = HOUR
+_OUR_SHARD = {"shard": 0}
 # How many steps may follow one another at one instant.
 MOST_ROUNDS = 100_000
 
@@ -109,8 +109,6 @@ class Fleet:
         self._starts = 0
         self._round_at: Instant | None = None
         self._rest = FIRST_ROUND
-        self._seen_writes = -1
-        self._next: tuple[Instant | None, bool, bool] = (None, False, False)
         # When workers that were killed are missed.
         self._missed_at: list[Instant] = []
         self._keep_time_at: Instant | None = None
@@ -222,8 +220,6 @@ class Fleet:
         self.has_faults = True
         self.hired.remove(hired)
         self.loop.crash(hired.node)
-        if hired.ended is not None and not hired.ended.done():
-            hired.ended.set_result(None)
 
     async def _replace(self, hired: Hired) -> None:
         await self._miss(hired)
@@ -252,29 +248,29 @@ class Fleet:
 
     # ------------------------------------------------------------ stepping
 
-    async def travel(self, until: Instant) -> None:
+    def travel(self, until: Instant) -> None:
         """Let time pass until then; whatever comes due meanwhile is done at its instant."""
         while True:
-            await self.settle()
+            self.settle()
             now = self.clock.now()
             coming = self._next_instant(now)
             if coming is None or coming > until:
                 coming = until
             if coming <= now and now >= until:
                 # Handlers that end without waiting have not ended yet: they are let run before time is up.
-                await self.alarm.wait_until(self.loop.now)
+                self.loop.run_to(self.loop.now, self.alarm)
                 if not self._is_rung():
                     return
             else:
-                await self.alarm.wait_until(self.loop.now + (coming - now) / SECOND)
+                self.loop.run_to(self.loop.now + (coming - now) / SECOND, self.alarm)
 
-    async def travel_while(self, goes_on: Callable[[], bool], longest: Micros) -> bool:
+    def travel_while(self, goes_on: Callable[[], bool], longest: Micros) -> bool:
         """Let time pass for as long as that holds, at most so long; whether it came to its end."""
         until = self.clock.now() + longest
         while True:
-            await self.settle()
+            self.settle()
             now = self.clock.now()
-            await self.alarm.wait_until(self.loop.now)
+            self.loop.run_to(self.loop.now, self.alarm)
             if self._is_rung():
                 continue
             if not goes_on():
@@ -282,16 +278,16 @@ class Fleet:
             coming = self._next_instant(now)
             if coming is None or now >= until:
                 return False
-            await self.alarm.wait_until(self.loop.now + (min(coming, until) - now) / SECOND)
+            self.loop.run_to(self.loop.now + (min(coming, until) - now) / SECOND, self.alarm)
 
-    async def settle(self) -> None:
+    def settle(self) -> None:
         """Step whoever has something to do now, until nobody has."""
         for _ in range(MOST_ROUNDS):
-            if not await self._answer() and not await self._do_what_is_due():
+            if not self._answer() and not self._do_what_is_due():
                 return
         raise RuntimeError("the roles turn in a circle: this is a fault of Duly's")
 
-    async def _answer(self) -> bool:
+    def _answer(self) -> bool:
         """Step those who were rung for; False when nobody was."""
         bell = self.bell
         if self.is_down:
@@ -303,32 +299,33 @@ class Fleet:
         is_ready, is_flow, is_cancel = bell.is_ready, bell.is_flow, bell.is_cancel
         bell.silence()
         if is_flow and self._has_workflows:
-            await self._tried(self.conducting.step(now))
+            self._tried(self.conducting.step(now))
         for hired in list(self.hired):
             if is_cancel:
-                await self._tried(hired.worker.heartbeat.beat(self.store.liveness))
+                self._tried(hired.worker.heartbeat.beat(self.store.liveness))
             if is_ready or is_cancel or hired.wake.is_set():
-                await self.step(hired, now, is_ready=is_ready)
+                self.step(hired, now, is_ready=is_ready)
                 # What the first one has left, if anything, is for the next.
                 is_ready = is_ready and self._has_work()
         # What was claimed begins, and what ends at once has ended when the worker is stepped again.
-        await self._let_run()
+        self._let_run()
         for hired in self.hired:
             # It would take a breath before it reports; here nothing is gained by that, and the instant would be over.
             if hired.worker.has_ended:
                 hired.wake.set()
         return True
 
-    async def _let_run(self) -> None:
+    def _let_run(self) -> None:
         """Let handlers run, until they wait for something or somebody has to be stepped."""
-        while not await self.alarm.wait_for(self.loop.resting()) and not self._is_rung():
-            pass
+        self.alarm.has_rung = False
+        while not self.loop.rest(self.alarm) and not self._is_rung():
+            self.alarm.has_rung = False
 
     def _is_rung(self) -> bool:
         bell = self.bell
         return bell.is_ready or bell.is_cancel or (bell.is_flow and self._has_workflows) or any(hired.wake.is_set() for hired in self.hired)
 
-    async def _do_what_is_due(self) -> bool:
+    def _do_what_is_due(self) -> bool:
         """Step those whose time has come; False when it has come for nobody."""
         now = self.clock.now()
         if self.is_down:
@@ -338,57 +335,52 @@ class Fleet:
             self._round_at, self._rest = None, min(self._rest * 2, LONGEST_ROUND)
         is_missed = bool(self._missed_at) and min(self._missed_at) <= now
         is_off = self._keep_time_at is not None and self._keep_time_at <= now
-        at = self._looked()[0]
+        at = self._next_due()
         is_due = at is not None and at <= now and self._dispatched != (now, self.engine.writes)
         limited = [hired for hired in self.hired if (limit := hired.worker.next_limit) is not None and limit <= self.clock.boottime()]
         if not (is_round or is_missed or is_off or is_due or limited):
             return False
         if is_off:
             self._keep_time_at = None
-            await self._tried(self.keeper.step(now))
+            self._tried(self.keeper.step(now))
         if is_missed or is_round:
             self._missed_at = [at for at in self._missed_at if at > now]
-            await self._tried(self.sweeper.step(now))
+            self._tried(self.sweeper.step(now))
             self.bell.ring()
         if is_due or is_round:
-            await self._tried(self.dispatcher.step(now))
+            self._tried(self.dispatcher.step(now))
             if self._has_workflows:
-                await self._tried(self.conducting.step(now))
+                self._tried(self.conducting.step(now))
             self._dispatched = (now, self.engine.writes)
         for hired in limited:
-            await self.step(hired, now)
+            self.step(hired, now)
         if limited:
             # Who was asked to stop has its say.
-            await self._let_run()
+            self._let_run()
         return True
 
-    async def step(self, hired: Hired, now: Instant, *, is_ready: bool = False) -> None:
+    def step(self, hired: Hired, now: Instant, *, is_ready: bool = False) -> None:
         """Step a worker on its own node, or see it killed. It looks for work only where there is some: `is_ready` if that is known."""
         worker, is_draining = hired.worker, hired.worker.draining
         had_work = is_ready or self._has_work()
         worker.draining = is_draining or not had_work
-        step = self._begun(worker.step(now), hired.node)
-        if not step.done():
-            hired.ended = ended = self.loop.create_future()
-            step.add_done_callback(lambda _: None if ended.done() else ended.set_result(None))
-            await ended
-            hired.ended = None
-        worker.draining = is_draining
-        if step.done():
-            try:
-                if (step.result().wait == 0.0 or not had_work) and self._has_work():
-                    hired.wake.set()
-            except Unavailable:
-                self._again_soon()
+        try:
+            step = self._stepped(worker.step(now), hired.node)
+            if step is not None and (step.wait == 0.0 or not had_work) and self._has_work():
+                hired.wake.set()
+        except Unavailable:
+            self._again_soon()
+        finally:
+            worker.draining = is_draining
 
-    def _begun(self, step: Coroutine[Any, Any, Any], node: Node) -> asyncio.Future[Any]:
-        """A step, begun on a node. While the store answers at once it is over by then."""
-        return self.loop.begin(node, step) if self.engine.pause is None else node.spawn(step)
+    def _stepped(self, step: Coroutine[Any, Any, Step], node: Node) -> Step | None:
+        """What a step of a role came to; None when its process was killed meanwhile. While the store answers at once, no time passes."""
+        return self.loop.step(node, step, at_once=self.engine.pause is None)
 
-    async def _tried(self, step: Coroutine[Any, Any, Any]) -> None:
+    def _tried(self, step: Coroutine[Any, Any, Any]) -> None:
         """Step a role. While the store is away it is tried again after a while."""
         try:
-            await self._begun(step, self.loop.outside)
+            self._stepped(step, self.loop.outside)
         except Unavailable:
             self._again_soon()
 
@@ -402,26 +394,31 @@ class Fleet:
         """The clock may be off: it is put right after so long."""
         self._keep_time_at = self.clock.now() + micros
 
-    def _looked(self) -> tuple[Instant | None, bool, bool]:
-        """When something is due next, whether something is under way that may need a look, and whether there is something to claim."""
-        if self._seen_writes != self.engine.writes:
-            [row] = self.engine.look("next_instant", {"shard": 0})
-            moves = row["ready"] or row["runs"]
-            if not row["waits"] and not moves and not self._missed_at:
-                self.has_faults = False
-            self._next = row["at"], bool(row["waits"] or (moves and self.has_faults)), bool(row["ready"])
-            self._seen_writes = self.engine.writes
-        return self._next
+    def _next_due(self) -> Instant | None:
+        """When something is due next, as far as the store knows."""
+        at: Instant | None = self.engine.look("next_instant", _OUR_SHARD)[0][0]
+        return at
+
+    def _is_any(self, what: str) -> bool:
+        return bool(self.engine.look(what, {})[0][0])
+
+    def _is_under_way(self) -> bool:
+        """Whether something is under way that may need a look."""
+        if not self.has_faults:
+            return self._is_any("anything_waits")
+        waits, moves = self._is_any("anything_waits"), self._has_work() or self._is_any("anything_runs")
+        self.has_faults = waits or moves or bool(self._missed_at)
+        return waits or moves
 
     def _has_work(self) -> bool:
         """Whether anything is ready."""
-        return self._looked()[2]
+        return self._is_any("anything_ready")
 
     def _next_instant(self, now: Instant) -> Instant | None:
         """When something has to be done next, if nobody rings before."""
         if self.is_down:
             return None
-        at, is_under_way, _ = self._looked()
+        at, is_under_way = self._next_due(), self._is_under_way()
         is_stuck = at is not None and at <= now
         if (is_under_way or is_stuck) and self._round_at is None:
             self._round_at = now + self._rest

@@ -28,15 +28,20 @@ class Hasty:
         self._owed: deque[tuple[Callable[[Any], object], Ended, Context]] = deque()
         self.is_on = False
 
-    def begin(self, step: Coroutine[Any, Any, Any], context: Context) -> asyncio.Future[Any]:
+    def begin(self, step: Coroutine[Any, Any, Any], context: Context) -> Any:
         """Run it there. Answers what it came to, or the task in which it goes on."""
         self.is_on = True
         try:
-            begun = self.start(step, context)
-            self._tell(None)
+            waits_for = context.run(step.send, None)
+            while waits_for is not None and self._tell(waits_for):
+                waits_for = context.run(step.send, None)
+        except StopIteration as end:
+            if self._owed:
+                self._tell(None)
+            return end.value
         finally:
             self.is_on = False
-        return begun
+        return self._as_task(_Rest(step, waits_for), context)
 
     def takes(self, coroutine: Coroutine[Any, Any, Any]) -> bool:
         """Whether this, which a step starts, is run at once."""

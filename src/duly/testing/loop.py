@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextvars import Context, ContextVar, copy_context
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 NODE: ContextVar[Node] = ContextVar("simulated_node")
 # A run that needs more steps than this turns in a circle.
@@ -26,6 +26,13 @@ ROUNDS_OF_BURIAL = 200
 
 class Livelock(Exception):
     """Time stands still, and steps go on for ever."""
+
+
+class Awaited(Protocol):
+    """A task, or whatever else somebody waits for."""
+
+    def done(self) -> bool:
+        """Whether it is over."""
 
 
 class Node:
@@ -172,9 +179,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # ------------------------------------------------------------ running
 
-    def run_until(self, main: asyncio.Task[Any]) -> None:
+    def run_until(self, main: Awaited) -> None:
         """Run until this task is done. Another loop of this thread may be in the middle of a step: it goes on afterwards."""
-        with _instead_of_the_running_loop(self):
+        with instead_of_the_running_loop(self):
             self._run(main)
 
     def _enqueue(self, node: Node, handle: _Handle) -> None:
@@ -183,22 +190,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self._runnable.append(node)
         queue.append(handle)
 
-    def _run(self, main: asyncio.Task[Any]) -> None:
-        runnable, draw, timers = self._runnable, self._draw, self._timers
+    def _run(self, main: Awaited) -> None:
+        runnable, timers = self._runnable, self._timers
         while not main.done():
             while runnable:
-                many = len(runnable)
-                nth = int(draw() * many) if many > 1 else 0
-                node = runnable[nth]
-                handle = node.queue.popleft()
-                if not node.queue:
-                    runnable[nth] = runnable[-1]
-                    runnable.pop()
-                if handle.is_cancelled:
-                    continue
-                self.steps += 1
-                self.digest = hash((self.digest, node.number, self.now))
-                self._step(handle)
+                self._serve_one()
                 if self.steps > MOST_STEPS:
                     raise Livelock(f"{self.steps:,} steps")
             if main.done():
@@ -207,12 +203,32 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 continue
             if not timers:
                 raise Livelock("nobody waits for anything any more")
-            when = timers[0][0]
-            self.now = max(self.now, when)
-            while timers and timers[0][0] <= when:
-                handle = heapq.heappop(timers)[2]
-                if not handle.is_cancelled:
-                    self._enqueue(handle.node, handle)
+            self._move_on()
+
+    def _serve_one(self) -> None:
+        """One step of one of those who can run."""
+        runnable = self._runnable
+        many = len(runnable)
+        nth = int(self._draw() * many) if many > 1 else 0
+        node = runnable[nth]
+        handle = node.queue.popleft()
+        if not node.queue:
+            runnable[nth] = runnable[-1]
+            runnable.pop()
+        if not handle.is_cancelled:
+            self.steps += 1
+            self.digest = hash((self.digest, node.number, self.now))
+            self._step(handle)
+
+    def _move_on(self) -> None:
+        """Time passes until the next timer."""
+        timers = self._timers
+        when = timers[0][0]
+        self.now = max(self.now, when)
+        while timers and timers[0][0] <= when:
+            handle = heapq.heappop(timers)[2]
+            if not handle.is_cancelled:
+                self._enqueue(handle.node, handle)
 
     def _look_outside(self) -> bool:
         """Whether something came from outside before time moves on: here there is no outside."""
@@ -233,7 +249,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         The world is closed by now: nobody sees what a `finally` does here.
         """
         self.is_over = True
-        with _instead_of_the_running_loop(self):
+        with instead_of_the_running_loop(self):
             for _ in range(ROUNDS_OF_BURIAL):
                 # First the wish to end, then the steps: nobody goes on where a timer or a crash had stopped it.
                 self._tasks = [task for task in self._tasks if not task.done()]
@@ -256,7 +272,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
 
 @contextlib.contextmanager
-def _instead_of_the_running_loop(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+def instead_of_the_running_loop(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     """This loop runs; one that runs already, with a task of its own, is as before in the end."""
     before = asyncio._get_running_loop()
     task = None if before is None else asyncio.current_task(before)

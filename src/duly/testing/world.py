@@ -86,14 +86,48 @@ class World:
         if self._is_running:
             # From inside, by somebody who blocks the loop: the store answers at once.
             return at_once(call)
+        with self._moving():
+            result = self._awaited(call)
+        return self._settled(result)
+
+    def travel(self, until: Instant) -> None:
+        """Let time pass until then."""
+        with self._moving():
+            self.fleet.travel(until)
+        self._settled(None)
+
+    def drain(self, *, with_waits: bool, longest: Micros) -> bool:
+        """Run what is ready, and with it what waits for a time; whether all of it came to its end."""
+        with self._moving():
+            has_ended = self._drain(with_waits, longest)
+        return self._settled(has_ended)
+
+    def run_one(self, only: Sequence[str], longest: Micros) -> ExecutionId | None:
+        """Run the next execution that is ready, of these handlers if some are named; None when there is none."""
+        with self._moving():
+            begun = self._run_one(only, longest)
+        return self._settled(begun)
+
+    @contextlib.contextmanager
+    def _moving(self) -> Iterator[None]:
+        """Whoever is inside moves time, and nobody else."""
+        if self._is_running:
+            raise RuntimeError("time cannot be moved from inside of what runs in it")
         with self._turn:
             self._is_running = True
             try:
-                main = self.loop.outside.spawn(call)
-                self.loop.run_until(main)
+                with self.loop.running():
+                    yield
             finally:
                 self._is_running = False
+
+    def _awaited(self, call: Coroutine[Any, Any, T]) -> T:
+        main = self.loop.outside.spawn(call)
+        self.loop.run_until(main)
         result: T = main.result()
+        return result
+
+    def _settled(self, result: T) -> T:
         self._raise_problems()
         if self._owes:
             self.drain_at_once()
@@ -118,27 +152,25 @@ class World:
         """Of a world where everything that is enqueued runs at once: do it, unless it comes from a handler that runs already."""
         self._owes = self._is_running
         if not self._is_running:
-            self.run(self.drain(with_waits=True, longest=365 * 86_400 * SECOND))
+            self.drain(with_waits=True, longest=365 * 86_400 * SECOND)
 
     # ------------------------------------------------------------ working
 
-    async def drain(self, *, with_waits: bool, longest: Micros) -> bool:
-        """Run what is ready, and with it what waits for a time; whether all of it came to its end."""
+    def _drain(self, with_waits: bool, longest: Micros) -> bool:
         fleet = self.fleet
-        temporary = [] if fleet.runs_work else await fleet.hire_all()
+        temporary = [] if fleet.runs_work else self._awaited(fleet.hire_all())
         try:
-            return await fleet.travel_while(lambda: fleet.is_busy or self._has_work(with_waits), longest)
+            return fleet.travel_while(lambda: fleet.is_busy or self._has_work(with_waits), longest)
         finally:
             for hired in temporary:
                 if hired in fleet.hired:
-                    await fleet.dismiss(hired)
+                    self._awaited(fleet.dismiss(hired))
 
     def _has_work(self, with_waits: bool) -> bool:
         counts = self.look(self.fleet.store.insights.standing_counts(self.fleet.actor.tenant))
         return with_waits and bool(counts.get(State.SCHEDULED))
 
-    async def run_one(self, only: Sequence[str], longest: Micros) -> ExecutionId | None:
-        """Run the next execution that is ready, of these handlers if some are named; None when there is none."""
+    def _run_one(self, only: Sequence[str], longest: Micros) -> ExecutionId | None:
         fleet = self.fleet
         names: list[str | None] = [*only] or [None]
         standing, fleet.hired = fleet.hired, []
@@ -146,12 +178,12 @@ class World:
             for pool, labels in places(self._app):
                 for name in names:
                     fleet.stage.begun = None
-                    hired = await fleet.hire(pool, labels, slots=1, only=name)
-                    await fleet.step(hired, self.clock.now())
+                    hired = self._awaited(fleet.hire(pool, labels, slots=1, only=name))
+                    fleet.step(hired, self.clock.now())
                     hired.worker.draining = True
-                    await fleet.travel_while(lambda hired=hired: hired in fleet.hired and not hired.worker.is_idle, longest)  # type: ignore[misc]
+                    fleet.travel_while(lambda hired=hired: hired in fleet.hired and not hired.worker.is_idle, longest)  # type: ignore[misc]
                     if hired in fleet.hired:
-                        await fleet.dismiss(hired)
+                        self._awaited(fleet.dismiss(hired))
                     if (begun := fleet.stage.last_begun()) is not None:
                         return begun
         finally:

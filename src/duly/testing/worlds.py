@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import contextlib
+from collections.abc import Callable, Coroutine, Iterator
 from contextvars import Context, copy_context
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
+from duly.testing.bells import Alarm
 from duly.testing.haste import Hasty
-from duly.testing.loop import Livelock, Node, SimulatedLoop, _Handle
+from duly.testing.loop import MOST_STEPS, Awaited, Livelock, Node, SimulatedLoop, _Handle, instead_of_the_running_loop
 from duly.testing.strands import Strand
+
+T = TypeVar("T")
 
 # How long time stands still for somebody who may answer over a socket, in seconds of the real world.
 PATIENCE = 0.1
@@ -23,26 +27,64 @@ class TestLoop(SimulatedLoop, asyncio.SelectorEventLoop):
 
     def __init__(self, seed: int, is_busy: Callable[[], bool]) -> None:
         self._is_busy = is_busy
-        self._resting: asyncio.Future[bool] | None = None
         self._hasty = Hasty(self, self._as_task)
         super().__init__(seed)
 
-    def run_until(self, main: asyncio.Task[Any]) -> None:
+    def run_until(self, main: Awaited) -> None:
+        with self.running():
+            self._run(main)
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Inside the block this loop is the running one: who stands outside of it moves its time, by `step`, `rest` and `run_to`."""
         self.steps = 0
         try:
-            super().run_until(main)
+            with instead_of_the_running_loop(self):
+                yield
         except Livelock as error:
             why = "A handler waits for something that nothing in this test brings about, or turns in a circle."
             raise RuntimeError(f"the test stands still: {error}. {why}") from error
 
-    def begin(self, node: Node, step: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
-        """Run a step of a role on a node, to its end if it need not wait; no turn of the loop is spent on it."""
-        return self._hasty.begin(step, node.context.copy())
+    def step(self, node: Node, step: Coroutine[Any, Any, T], *, at_once: bool = True) -> T | None:
+        """Run a step of a role on a node. If it need not wait it is run to its end `at_once`, and no turn of the loop is spent on it.
 
-    def resting(self) -> asyncio.Future[bool]:
-        """Is True when nobody can run any more at this instant. There is one at a time."""
-        self._resting = self.create_future()
-        return self._resting
+        What it came to; None when its node has crashed before the end.
+        """
+        begun = self._hasty.begin(step, node.context.copy()) if at_once else node.spawn(step)
+        if not isinstance(begun, asyncio.Task):
+            return cast(T, begun)
+        self._run(_EndOf(begun, node))
+        return cast(T, begun.result()) if begun.done() else None
+
+    def rest(self, alarm: Alarm) -> bool:
+        """Let everybody run who can at this instant; True when nobody can any more.
+
+        When somebody rings, those who could run by then have run as well, and nobody else: one who polls would never rest.
+        """
+        runnable, left = self._runnable, -1
+        while runnable:
+            if alarm.has_rung:
+                if left < 0:
+                    left = sum([len(node.queue) for node in runnable])
+                if not left:
+                    return False
+                left -= 1
+            self._serve_one()
+            if self.steps > MOST_STEPS:
+                raise Livelock(f"{self.steps:,} steps")
+        return not alarm.has_rung
+
+    def run_to(self, when: float, alarm: Alarm) -> None:
+        """Let time pass until then, or until somebody rings. What has rung before is forgotten."""
+        alarm.has_rung = False
+        timers = self._timers
+        while self.rest(alarm):
+            if self._look_outside():
+                continue
+            if not timers or timers[0][0] > when:
+                self.now = max(self.now, when)
+                return
+            self._move_on()
 
     def create_task(self, coro: Any, *, name: object = None, context: Context | None = None) -> asyncio.Task[Any]:
         if self._hasty.takes(coro):
@@ -63,10 +105,6 @@ class TestLoop(SimulatedLoop, asyncio.SelectorEventLoop):
             self.call_exception_handler({"message": "a callback failed", "exception": error})
 
     def _look_outside(self) -> bool:
-        resting, self._resting = self._resting, None
-        if resting is not None and not resting.done():
-            resting.set_result(True)
-            return True
         # Time is about to move on: whoever turned in a circle would not let it.
         self.steps = 0
         # The loop's own pipe is always there.
@@ -82,3 +120,14 @@ class TestLoop(SimulatedLoop, asyncio.SelectorEventLoop):
         """What a socket brought."""
         if not handle._cancelled:
             self._enqueue(self.outside, _Handle(self.outside, handle._run, (), self.outside.context, self.now))
+
+
+class _EndOf:
+    """Of a task, or of the node that it runs on."""
+
+    def __init__(self, task: asyncio.Task[Any], node: Node) -> None:
+        self._task = task
+        self._node = node
+
+    def done(self) -> bool:
+        return self._node.is_dead or self._task.done()

@@ -40,7 +40,7 @@ class Lane(Enum):
 # Made for every statement: a frozen dataclass costs twice as much.
 @dataclass(slots=True)
 class Call:
-    """Run one statement; the rows come back."""
+    """Run one statement; the rows come back. SQLite answers one that writes and returns nothing with a row if it has written any."""
 
     name: str
     params: Mapping[str, Any]

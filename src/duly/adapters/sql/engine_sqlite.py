@@ -14,12 +14,12 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from uuid import UUID
 
-from duly.adapters.sql.engine import Action, Call, Lane, Rows
+from duly.adapters.sql.engine import Action, Call, Lane, Many, Rows
 from duly.adapters.sql.statements import Statement, statements
 from duly.domain.errors import Unavailable
 from duly.domain.homes import on_its_way
@@ -252,8 +252,8 @@ class SqliteEngine:
                 if isinstance(wanted, Call):
                     rows = self._execute(connection, self._statements[wanted.name], wanted.params)
                 elif wanted.params:
-                    rows_of = wanted.params if wanted.is_bound else [_bind(params) for params in wanted.params]
-                    connection.executemany(self._statements[wanted.name].text, rows_of)
+                    statement = self._statements[wanted.name]
+                    connection.executemany(statement.text, bound_rows(statement, wanted))
                     rows = ()
                 else:
                     rows = ()
@@ -263,7 +263,7 @@ class SqliteEngine:
             return result
 
     def _execute(self, connection: sqlite3.Connection, statement: Statement, params: Mapping[str, Any]) -> Rows:
-        return connection.execute(statement.text, _bind(params)).fetchall()
+        return answer(connection.execute(statement.text, bound(statement.values(params))))
 
 
 class InlineSqliteEngine(SqliteEngine):
@@ -318,16 +318,31 @@ def _resolve(jobs: list[_Job]) -> None:
 _PLAIN = frozenset({int, str, float, bool, bytes, type(None)})
 
 
-def _bind(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    if _PLAIN.issuperset(map(type, params.values())):
-        return params
-    return {name: value if value.__class__ in _PLAIN else _bytes(value) for name, value in params.items()}
+def answer(cursor: sqlite3.Cursor) -> Rows:
+    """The rows of a statement. Of one that has written something and returns nothing, one row with the number of the last row that it
+    inserted, where that has one: a RETURNING, to know only that, would take as long again."""
+    return cursor.fetchall() or (((cursor.lastrowid,),) if cursor.rowcount > 0 else ())
 
 
-def _bytes(value: Any) -> Any:
-    """Ids are 16 bytes each, and a list of them one after another."""
+def bound(values: tuple[Any, ...]) -> Sequence[Any]:
+    """Values as the driver takes them."""
+    if _PLAIN.issuperset(map(type, values)):
+        return values
+    return [value if value.__class__ in _PLAIN else _plain(value) for value in values]
+
+
+def bound_rows(statement: Statement, many: Many) -> Iterable[Sequence[Any]]:
+    """The same for a statement that is run once for each."""
+    rows = map(statement.values, many.params)
+    return rows if many.is_bound else map(bound, rows)
+
+
+def _plain(value: Any) -> Any:
+    """Ids are 16 bytes each, and a list of them one after another. Of a kind the number: the driver would look long for who adapts it."""
     if isinstance(value, UUID):
         return value.bytes
+    if isinstance(value, int):
+        return int(value)
     return b"".join([id.bytes for id in value]) if isinstance(value, list) else value
 
 

@@ -89,7 +89,7 @@ class Town:
 
     def live(self, span: timedelta) -> None:
         """Let so much time pass at once, before anybody looks."""
-        self.world.run(self.world.fleet.travel(self.now + span // timedelta(microseconds=1)))
+        self.world.travel(self.now + span // timedelta(microseconds=1))
 
     def lose(self, pool: str) -> None:
         """Who serves that pool goes, in the middle of whatever it does, and nobody comes after it."""
@@ -126,7 +126,7 @@ class Town:
                     beaten = now
                     self._beat()
                 self.bell.pass_on(self.world.fleet.bell)
-                self.world.run(self.world.fleet.travel(self.now + round(passes * self.speed * SECOND)))
+                self.world.travel(self.now + round(passes * self.speed * SECOND))
                 self._note(time.monotonic())
         except BaseException as error:
             self.trouble = error

@@ -1,12 +1,13 @@
 -- Submit and fire, one row at a time: what both engines do for executions that have a place, limits, a unique key or a batch.
--- PostgreSQL writes the plain ones in bulk instead (sql/postgres.sql).
+-- PostgreSQL writes the plain ones in bulk instead (sql/postgres.sql). Where somebody only asks whether a row was written, SQLite's engine
+-- knows without RETURNING, which would take it as long again.
 
 -- name: add_execution
 -- No row: it was written before, and so was what follows from it.
 INSERT INTO executions (id, job_id, job_version, tenant, route, trigger, holds_place, skip_reason, due_at, rank, created_at, payload, scheduled_at, gates, batch)
 VALUES (:id, :job_id, :job_version, :tenant, :route, :trigger, :holds_place, :skip_reason, :due_at, :rank, :now, :payload, :scheduled_at, :gates, :batch)
 ON CONFLICT DO NOTHING
-RETURNING id;
+/*postgres: RETURNING id*/;
 
 -- name: add_executions
 -- The same without an answer, for batches whose ids are known to be new.
@@ -32,7 +33,7 @@ SET next_fire_at = :next_at,
     skip_by = CASE WHEN skip_at < :next_at THEN NULL ELSE skip_by END
 WHERE job_id = :job_id AND next_fire_at = :read_at AND version = :version AND NOT paused
   AND coalesce(skip_at, 0) = coalesce(CAST(:skip_at AS bigint), 0)
-RETURNING job_id;
+/*postgres: RETURNING job_id*/;
 
 -- name: complete_job
 UPDATE jobs SET state = 2, changed_at = :now WHERE id = :id AND state <> 3;
@@ -46,7 +47,7 @@ SELECT place, id FROM places WHERE job_id = :job_id ORDER BY place
 /*postgres: FOR UPDATE*/;
 
 -- name: take_place
-INSERT INTO places (job_id, place, id) VALUES (:job_id, :place, :id) ON CONFLICT DO NOTHING RETURNING id;
+INSERT INTO places (job_id, place, id) VALUES (:job_id, :place, :id) ON CONFLICT DO NOTHING /*postgres: RETURNING id*/;
 
 -- name: waiters_of
 -- Oldest first, and not locked: whoever passes a place on at this moment would go past the locked ones and leave them alone.

@@ -59,7 +59,8 @@ ORDER BY r.rank, r.id LIMIT :quota;
 DELETE FROM ready WHERE route = :route AND tenant = :tenant AND (rank, id) <= (:rank, :id);
 
 -- name: grant
-INSERT INTO leases (worker, granted_at) VALUES (:worker, :now) RETURNING lease_id;
+-- The engine answers its number.
+INSERT INTO leases (worker, granted_at) VALUES (:worker, :now);
 
 -- name: grant_members
 INSERT INTO leased (lease_id, id, attempt, failures)
@@ -131,7 +132,7 @@ DELETE FROM leased WHERE lease_id = :lease;
 DELETE FROM leases WHERE lease_id = :lease AND NOT EXISTS (SELECT 1 FROM leased m WHERE m.lease_id = leases.lease_id);
 
 -- name: free_place
-DELETE FROM places WHERE job_id = :job_id AND id = :id RETURNING job_id;
+DELETE FROM places WHERE job_id = :job_id AND id = :id;
 
 -- name: next_waiter
 SELECT w.id, b.route, b.tenant, b.rank, b.attempt, b.failures, e.gates, e.due_at

@@ -58,7 +58,7 @@ class SqliteReady:
                 if not rows:
                     continue
                 if lease is None:
-                    lease = (yield Call("grant", {"worker": worker, "now": now}))[0]["lease_id"]
+                    lease = (yield Call("grant", {"worker": worker, "now": now}))[0][0]
                 taken = {"route": ask.route, "tenant": ask.tenant, "rank": rows[-1]["rank"], "id": rows[-1]["id"]}
                 yield Call("grant_members", taken | {"lease": lease})
                 yield Call("take", taken)
@@ -95,7 +95,7 @@ class SqliteReady:
                     taken.append(name._asdict())
             if not picked:
                 return None
-            lease: LeaseId = (yield Call("grant", {"worker": worker, "now": now}))[0]["lease_id"]
+            lease: LeaseId = (yield Call("grant", {"worker": worker, "now": now}))[0][0]
             members = [{"lease": lease, "id": row["id"], "attempt": row["attempt"], "failures": row["failures"]} for row in picked]
             yield Many("grant_member", members)
             yield Many("take_named", taken)
