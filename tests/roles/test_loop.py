@@ -103,3 +103,49 @@ def test_a_role_that_is_cancelled_while_it_rests_ends() -> None:
         assert main.result()
     finally:
         world.bury()
+
+
+async def _after(turns: int, result: object) -> object:
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    if isinstance(result, Exception):
+        raise result
+    ended.append(result)
+    return result
+
+
+ended: list[object] = []
+
+
+@pytest.mark.parametrize("turns", [(0, 0), (0, 3), (3, 0), (2, 2)])
+async def test_two_calls_side_by_side_come_to_what_each_came_to(turns: tuple[int, int]) -> None:
+    assert await loop.both(_after(turns[0], "one"), _after(turns[1], "other")) == ("one", "other")
+
+
+@pytest.mark.parametrize("turns", [(0, 3), (3, 0)])
+async def test_each_of_two_calls_comes_to_its_end_though_the_other_fails(turns: tuple[int, int]) -> None:
+    ended.clear()
+    with pytest.raises(ValueError, match="one"):
+        await loop.both(_after(turns[0], ValueError("one")), _after(turns[1], "other"))
+    with pytest.raises(ValueError, match="other"):
+        await loop.both(_after(turns[0], "one"), _after(turns[1], ValueError("other")))
+    assert ended == ["other", "one"]
+
+    with pytest.raises(ValueError, match="other"):
+        await loop.both(_after(turns[0], ValueError("one")), _after(turns[1], ValueError("other")))
+
+
+async def test_who_is_cancelled_takes_both_calls_with_him() -> None:
+    never: list[asyncio.Future[None]] = [asyncio.get_running_loop().create_future() for _ in range(2)]
+
+    async def wait_for(future: asyncio.Future[None]) -> None:
+        await future
+
+    task = asyncio.create_task(loop.both(wait_for(never[0]), wait_for(never[1])))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert [future.cancelled() for future in never] == [True, True]

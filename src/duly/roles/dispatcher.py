@@ -16,7 +16,7 @@ from duly.ports.hot_index import Coming, HotIndex
 from duly.ports.store import Definitions, PromoteReport, Schedules
 from duly.ports.transport import Transport
 from duly.roles import loop
-from duly.roles.loop import Step
+from duly.roles.loop import Step, both
 from duly.roles.ownership import Ownership
 from duly.usecases.quotas import Directory
 
@@ -75,12 +75,7 @@ class Dispatcher:
         while self._announced and self._announced[0] <= now:
             heapq.heappop(self._announced)
         # Side by side: whoever waits for a timer need not wait for the look at the schedules, nor for a herd of them.
-        promoting, firing = await asyncio.gather(self._promote(epochs, now), self._fire(epochs, now), return_exceptions=True)
-        if isinstance(firing, BaseException):
-            raise firing
-        if isinstance(promoting, BaseException):
-            raise promoting
-        (fired, behind, is_busy), promoted = firing, promoting
+        promoted, (fired, behind, is_busy) = await both(self._promote(epochs, now), self._fire(epochs, now))
         did = {"fired": fired, "promoted": promoted.promoted, "cancelled": promoted.cancelled}
         is_full = promoted.promoted >= self._settings.batch
         await self._ownership.stir(epochs if is_full else behind, now)

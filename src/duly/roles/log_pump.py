@@ -32,6 +32,11 @@ class LogPump:
         attempt.close_log()
         self._ended.append(attempt)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether an attempt that has ended may have something left to send."""
+        return bool(self._ended)
+
     def clear(self) -> None:
         """The leases are lost: nobody would keep what is left."""
         self._ended.clear()

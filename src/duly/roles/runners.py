@@ -122,8 +122,9 @@ class Runners:
             self.buffered_at = self._clock.boottime()
         self.buffer.extend(attempts)
         self._start(1)
-        # Where handlers end at once, one runner has emptied the buffer by then, and tasks for all slots would cost more than they do.
-        asyncio.get_running_loop().call_soon(self._start, self._slots)
+        if len(self.buffer) > 1:
+            # Where handlers end at once, one runner has emptied the buffer by then, and tasks for all slots would cost more than they do.
+            asyncio.get_running_loop().call_soon(self._start, self._slots)
 
     def look(self) -> None:
         """Somebody looks what there is room for: until something ends, he need not look again."""

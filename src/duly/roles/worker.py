@@ -38,7 +38,7 @@ from duly.roles.heartbeat import Heartbeat
 from duly.roles.inbox import Inbox
 from duly.roles.keeper import CheckpointKeeper
 from duly.roles.log_pump import LogPump
-from duly.roles.loop import Step
+from duly.roles.loop import Step, both
 from duly.roles.neighbours import COUNTED_TO, Neighbours
 from duly.roles.plans import Plans
 from duly.roles.reports import AGAIN, Reports
@@ -52,6 +52,7 @@ LONG_AGO: Micros = -(1 << 60)
 LOOKS_PER_WORTH = 4
 # Where tenants share, claims follow one another on guesses for so long after a look: who is new waits for the next.
 GUESS_FOR: Micros = 25_000
+_NOTHING = Step(0.0, {"finished": 0, "refused": 0})
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,20 +133,23 @@ class Worker:
         """Report what has ended, take what there is room for, and wait for both."""
         if not await self._look_after():
             return Step(self.settings.poll, {"untrusted": 1})
-        reported, claimed = await asyncio.gather(self.report(now), self._claim(now), return_exceptions=True)
-        if isinstance(reported, BaseException):
-            raise reported
-        if isinstance(claimed, BaseException):
-            raise claimed
+        await self._let_begin()
+        # A task is worth it only where there are two things to do.
+        if not self._has_to_tell:
+            self.to_report.clear()
+            reported, claimed = _NOTHING, await self._claim(now)
+        elif not self._may_take:
+            self._is_guessed = self._looks_again = False
+            reported, claimed = await self.report(now), 0
+        else:
+            claimed, reported = await both(self._claim(now), self.report(now))
         return Step(self._rest(len(self._runners.done), claimed), reported.did | {"claimed": claimed})
 
     async def take(self, now: Instant) -> Step:
         """The one half: stop what has to stop, take what there is room for."""
         if not await self._look_after():
             return Step(self.settings.poll, {"untrusted": 1})
-        if self._runners.buffer:
-            # What was taken a moment ago begins first: then it is seen how much room it has left.
-            await asyncio.sleep(0)
+        await self._let_begin()
         claimed = await self._claim(now)
         return Step(self._rest(self._runners.freed, claimed), {"claimed": claimed})
 
@@ -161,6 +165,25 @@ class Worker:
             self.wake.set()
         wait = AGAIN if self._reports.doubtful else 0.0 if self._may_go_on(len(self._runners.done)) else self._pause
         return Step(wait, {"finished": len(done), "refused": self.refused - refused})
+
+    @property
+    def _has_to_tell(self) -> bool:
+        """Whether there is anything for a report: an end, or what handlers have said."""
+        return bool(self._runners.done or self._logs.has_ended or self._runners.speaking())
+
+    @property
+    def _may_take(self) -> bool:
+        """Whether it is worth a look how much there is room for."""
+        return not self.draining and not self._runners.buffer and self._runners.free > 0
+
+    async def _let_begin(self) -> None:
+        """What was taken a moment ago begins first: then it is seen how much room it has left."""
+        if self._runners.buffer:
+            await asyncio.sleep(0)
+
+    def look_at_routes(self) -> None:
+        """There may be new ones: the next look is at them as well."""
+        self._routes_looked_at = LONG_AGO
 
     async def watch(self, now: Instant) -> Step:
         """Beside both halves: stop what has to stop, also while they wait for a store that does not answer."""
@@ -219,6 +242,8 @@ class Worker:
     @property
     def next_limit(self) -> Micros | None:
         """The boottime at which a handler has to be stopped, or one that was asked to stop is ended; None while there is none."""
+        if not self._runners.running:
+            return None
         limits = (call.next_limit for call in self._runners.running.values())
         return min((limit for limit in limits if limit is not None), default=None)
 
@@ -399,8 +424,9 @@ class Worker:
 
     def _shared_out(self, room: int, work: Sequence[Work]) -> list[Ask]:
         work = self._served.with_a_place(work) if self._served.places else work
-        calls = self._runners.running.values() if self._neighbours.are_several else ()
-        return self._neighbours.share(self._budget(room), room, work, Counter(call.plan.version.tenant for call in calls))
+        calls = self._runners.running.values()
+        running = Counter([call.plan.version.tenant for call in calls]) if self._neighbours.are_several else {}
+        return self._neighbours.share(self._budget(room), room, work, running)
 
     def _budget(self, room: int) -> int:
         return self._neighbours.at_once if self._is_cut else room

@@ -254,7 +254,7 @@ class TestApp:
         """When its schedule has fired, on the clocks of its own zone: `2026-10-25 02:30+02:00`. What was skipped is left out."""
         seen = self._job(job)
         zone = seen.version.spec.timing.zone
-        return [shown(_scheduled(one), zone) for one in self._fired(seen) if one.state is not State.SKIPPED]
+        return [shown(at, zone) for at in self.world.fires(seen)]
 
     def skips(self, job: Declared | str) -> list[tuple[str, str]]:
         """The fires that were skipped, each with the reason: misfire, overlap, asked or dependency."""

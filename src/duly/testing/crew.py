@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 
-from duly.ports.clock import Entropy
+from duly.adapters.sql.engine import Rows
+from duly.ports.awaited import AwaitedJobs
+from duly.ports.clock import Clock, Entropy
+from duly.ports.transport import Transport
 from duly.roles.worker import Worker
 from duly.sdk.app import App
 from duly.testing.bells import Wake
 from duly.testing.loop import Node
+from duly.usecases.conduct.dependents import Dependents
 
 
 @dataclass(slots=True, eq=False)
@@ -19,6 +24,22 @@ class Hired:
     worker: Worker
     node: Node
     wake: Wake
+    # Those that it has looked at.
+    routes: Rows | None = None
+
+
+class TestDependents(Dependents):
+    """Those who wait for a job. Every success of a test is more than a second after the last look: it is heard of where somebody waits."""
+
+    __test__ = False
+
+    def __init__(self, awaited: AwaitedJobs, transport: Transport, clock: Clock, anybody_waits: Callable[[], bool]) -> None:
+        super().__init__(awaited, transport, clock)
+        self._anybody_waits = anybody_waits
+
+    @property
+    def wants_to_hear(self) -> bool:
+        return self._anybody_waits() and super().wants_to_hear
 
 
 def places(app: App) -> list[tuple[str, dict[str, str]]]:

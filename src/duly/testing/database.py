@@ -11,9 +11,9 @@ import sqlite3
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-from duly.adapters.sql.engine import Action, Call, Lane, Many, Rows
+from duly.adapters.sql.engine import Action, Call, Lane, Rows
 from duly.adapters.sql.engine_sqlite import InlineSqliteEngine, SqliteEngine, answer, bound, bound_rows, translate
 from duly.adapters.sql.migrate import upgrade
 from duly.adapters.sql.statements import statements
@@ -22,7 +22,7 @@ from duly.domain.instants import Instant
 from duly.domain.shards import shard_of
 from duly.ports.clock import Clock, Entropy
 
-# What is asked again and again: the answer is kept until a statement that writes names one of these tables.
+# What is asked again and again: the answer is kept until a statement writes to one of these tables.
 KEPT = {
     "routes": {"routes"},
     "awaited_jobs": {"awaited", "jobs"},
@@ -30,8 +30,19 @@ KEPT = {
     "anything_waits": {"blocked", "flows"},
     "anything_ready": {"ready"},
     "anything_runs": {"leases"},
+    "due_timers": {"timers"},
+    "gates_to_look_at": {"gates"},
+    "has_slots": {"slots"},
+    "next_waiter": {"waits"},
 }
-_WORD = re.compile(r"\w+")
+# Of these only that there is nothing, whatever they ask for: while the table that they look into is empty, which that statement tells.
+IN_VAIN = {
+    "due_timers": "anything_timed",
+    "gates_to_look_at": "anything_gated",
+    "has_slots": "anything_limited",
+    "next_waiter": "anything_queued",
+}
+_WRITTEN = re.compile(r"(?:insert into|update|delete from)\s+(\w+)", re.IGNORECASE)
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -132,10 +143,13 @@ class VirtualEngine(SqliteEngine):
         try:
             wanted = next(action)
             while True:
-                if wanted.__class__ is Call:
+                if isinstance(wanted, Call):
                     text, values, only_reads, outdates = texts[wanted.name]
                     if only_reads:
-                        rows = execute(text, bound(values(wanted.params))).fetchall()
+                        kept = self._kept.get(wanted.name)
+                        rows = execute(text, bound(values(wanted.params))).fetchall() if kept is None else kept
+                        if not rows and kept is None and wanted.name in IN_VAIN:
+                            self._note_in_vain(wanted.name)
                     else:
                         if not self._has_written:
                             self._begin_to_write(connection)
@@ -148,12 +162,17 @@ class VirtualEngine(SqliteEngine):
                             self._begin_to_write(connection)
                         self._forget(texts[wanted.name][3])
                         statement = self._statements[wanted.name]
-                        connection.executemany(statement.text, bound_rows(statement, cast(Many, wanted)))
+                        connection.executemany(statement.text, bound_rows(statement, wanted))
                     rows = ()
                 wanted = send(rows)
         except StopIteration as end:
             result: T = end.value
             return result
+
+    def _note_in_vain(self, name: str) -> None:
+        [(found,)] = self._execute(self.database.connection, self._statements[IN_VAIN[name]], {})
+        if not found:
+            self._kept[name] = ()
 
     def _begin_to_write(self, connection: sqlite3.Connection) -> None:
         connection.execute("SAVEPOINT job")
@@ -168,9 +187,9 @@ class VirtualEngine(SqliteEngine):
     async def fetch(self, name: str, params: Mapping[str, Any], lane: Lane = Lane.GENERAL) -> Rows:
         if self.pause is not None:
             await self.pause()
+        if (kept := self._kept.get(name)) is not None:
+            return kept
         with self._turn:
-            if (kept := self._kept.get(name)) is not None:
-                return kept
             _, _, only_reads, outdates = self._texts[name]
             self.writes += not only_reads
             self._forget(outdates)
@@ -182,7 +201,7 @@ class VirtualEngine(SqliteEngine):
 
     def _asked(self, name: str, params: Mapping[str, Any]) -> Rows:
         rows = self._execute(self.database.connection, self._statements[name], params)
-        if name in KEPT:
+        if name in KEPT and name not in IN_VAIN:
             self._kept[name] = rows
         return rows
 
@@ -192,9 +211,10 @@ class VirtualEngine(SqliteEngine):
 
     def look(self, name: str, params: Mapping[str, Any]) -> Rows:
         """The rows of a statement that only reads, at once and past every fault: for whoever stands outside."""
+        if (kept := self._kept.get(name)) is not None:
+            return kept
         with self._turn:
-            kept = self._kept.get(name)
-            return self._asked(name, params) if kept is None else kept
+            return self._asked(name, params)
 
     async def _submit(self, where: Any, work: Work[Any]) -> Any:
         if self.pause is not None:
@@ -222,8 +242,8 @@ def _texts() -> dict[str, tuple[str, Callable[[Mapping[str, Any]], tuple[Any, ..
     """Every statement by name, where its parameters are, whether it only reads, and which kept answers it outdates."""
     found = {}
     for name, statement in statements("sqlite").items():
-        words = set() if statement.only_reads else set(_WORD.findall(statement.text))
-        outdates = tuple(kept for kept, tables in KEPT.items() if words & tables)
+        written = set() if statement.only_reads else set(_WRITTEN.findall(statement.text))
+        outdates = tuple(kept for kept, tables in KEPT.items() if written & tables)
         found[name] = statement.text, statement.values, statement.only_reads, outdates
     return found
 

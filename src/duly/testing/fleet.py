@@ -36,7 +36,7 @@ from duly.sdk.app import App
 from duly.sdk.connection import Connection
 from duly.testing.bells import Alarm, Switchboard, Wake
 from duly.testing.clocks import NodeClock, StoreClock
-from duly.testing.crew import Hired, in_order, places
+from duly.testing.crew import Hired, TestDependents, in_order, places
 from duly.testing.database import VirtualEngine, on_few_shards
 from duly.testing.loop import Node
 from duly.testing.stage import Stage
@@ -44,7 +44,6 @@ from duly.testing.worlds import TestLoop
 from duly.usecases.calendars import Calendars
 from duly.usecases.conduct.beside import Beside
 from duly.usecases.conduct.conductor import Conductor
-from duly.usecases.conduct.dependents import Dependents
 from duly.usecases.conduct.handing import conducted
 from duly.usecases.executions import Executions
 from duly.usecases.jobs import Jobs
@@ -93,7 +92,8 @@ class Fleet:
         # Nobody can change them here.
         self.quotas = Directory(plain.tenants, clock, trusted_for=FOR_EVER)
         self.conductor = Conductor(plain.flows, plain.definitions, plain.cancels, self.quotas, bell, clock)
-        self.store = store = conducted(plain, self.conductor, Beside(), Dependents(plain.awaited, bell, clock))
+        dependents = TestDependents(plain.awaited, bell, clock, lambda: bool(self.engine.look("awaited_jobs", {})))
+        self.store = store = conducted(plain, self.conductor, Beside(), dependents)
         of_jobs = on_few_shards(self.entropy, clock, 1)
         self.jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, self.quotas, bell), self.quotas, clock, of_jobs, bell)
         self.executions = Executions(self.jobs, store.intake, store.cancels, store.insights, self.quotas, clock, self.entropy, bell)
@@ -167,7 +167,7 @@ class Fleet:
             slots=slots,
             largest_batch=slots,
             look_for_work_every=0,
-            look_for_routes_every=0,
+            look_for_routes_every=FOR_EVER,
             compare_every=FOR_EVER,
         )
         worker = Worker(
@@ -362,6 +362,10 @@ class Fleet:
     def step(self, hired: Hired, now: Instant, *, is_ready: bool = False) -> None:
         """Step a worker on its own node, or see it killed. It looks for work only where there is some: `is_ready` if that is known."""
         worker, is_draining = hired.worker, hired.worker.draining
+        if hired.routes is not (routes := self.engine.look("routes", {})):
+            # They are the same rows until somebody writes to them.
+            hired.routes = routes
+            worker.look_at_routes()
         had_work = is_ready or self._has_work()
         worker.draining = is_draining or not had_work
         try:

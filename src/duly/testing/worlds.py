@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator
 from contextvars import Context, copy_context
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from duly.testing.bells import Alarm
 from duly.testing.haste import Hasty
@@ -50,11 +50,12 @@ class TestLoop(SimulatedLoop, asyncio.SelectorEventLoop):
 
         What it came to; None when its node has crashed before the end.
         """
-        begun = self._hasty.begin(step, node.context.copy()) if at_once else node.spawn(step)
-        if not isinstance(begun, asyncio.Task):
-            return cast(T, begun)
-        self._run(_EndOf(begun, node))
-        return cast(T, begun.result()) if begun.done() else None
+        begun: Any = self._hasty.begin(step, node.context.copy()) if at_once else node.spawn(step)
+        if isinstance(begun, asyncio.Task):
+            self._run(_EndOf(begun, node))
+            begun = begun.result() if begun.done() else None
+        came_to: T | None = begun
+        return came_to
 
     def rest(self, alarm: Alarm) -> bool:
         """Let everybody run who can at this instant; True when nobody can any more.
@@ -88,7 +89,7 @@ class TestLoop(SimulatedLoop, asyncio.SelectorEventLoop):
 
     def create_task(self, coro: Any, *, name: object = None, context: Context | None = None) -> asyncio.Task[Any]:
         if self._hasty.takes(coro):
-            return cast(asyncio.Task[Any], self._hasty.start(coro, context or copy_context()))
+            return self._hasty.start(coro, context or copy_context())  # type: ignore[return-value]
         return super().create_task(coro, name=name, context=context)
 
     def _as_task(self, coro: Any, context: Context) -> asyncio.Task[Any]:

@@ -134,6 +134,9 @@ def _meet(fire: Fire, now: Instant, fired: Fired) -> Action[Entry]:
     The waiters are read first: a place on its way to one of them shows as taken once that has committed. Who waits
     without having locked a place is passed one after the commit, in case the last one left meanwhile.
     """
+    if fire.overlap.is_one_or_none:
+        # The first one runs and every other is skipped: nothing else has to be known of who is there.
+        return Entry.RUN if (yield Call("take_only_place", {"job_id": fire.job_id, "id": fire.id})) else Entry.SKIP
     while True:
         waiting = [as_uuid(row["id"]) for row in (yield Call("waiters_of", {"job_id": fire.job_id}))] if fire.overlap.queue_depth else []
         taken = {row["place"]: as_uuid(row["id"]) for row in (yield Call("taken_places", {"job_id": fire.job_id}))}
@@ -172,10 +175,13 @@ def _let_in(rows: Sequence[dict[str, Any]], now: Instant, gates: set[UUID]) -> A
     later = [row for row in rows if row["due_at"] > now]
     gated = [row for row in rows if row["gates"] and row["due_at"] <= now]
     ready = [row for row in rows if not row["gates"] and row["due_at"] <= now]
-    yield Many("make_timer", later)
-    yield Many("make_ready", ready)
-    yield from queue_at_gates(gated)
-    gates |= {row["gates"][0] for row in gated}
+    if later:
+        yield Many("make_timer", later)
+    if ready:
+        yield Many("make_ready", ready)
+    if gated:
+        yield from queue_at_gates(gated)
+        gates |= {row["gates"][0] for row in gated}
     return State.SCHEDULED if later else State.BLOCKED if gated else State.PENDING
 
 

@@ -9,7 +9,7 @@ the sweeper finds a gate with room that somebody waits for.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -72,8 +72,10 @@ async def open_gates(engine: Engine, gates: Iterable[UUID], now: Instant) -> set
     return left.routes
 
 
-def open_all(gates: Iterable[UUID], now: Instant) -> Action[set[int]]:
+def open_all(gates: Collection[UUID], now: Instant) -> Action[set[int]]:
     """The same inside a transaction of the one writer."""
+    if not gates:
+        return set()
     left = _Round(gates)
     while left.gates:
         gate = left.gates.pop()

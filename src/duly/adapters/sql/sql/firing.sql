@@ -49,6 +49,12 @@ SELECT place, id FROM places WHERE job_id = :job_id ORDER BY place
 -- name: take_place
 INSERT INTO places (job_id, place, id) VALUES (:job_id, :place, :id) ON CONFLICT DO NOTHING /*postgres: RETURNING id*/;
 
+-- name: take_only_place
+-- Of a job that runs one at a time, and skips whoever comes meanwhile. One that allowed more before may still have its later places taken.
+INSERT INTO places (job_id, place, id)
+SELECT :job_id, 0, :id WHERE NOT EXISTS (SELECT 1 FROM places WHERE job_id = :job_id)
+ON CONFLICT DO NOTHING /*postgres: RETURNING id*/;
+
 -- name: waiters_of
 -- Oldest first, and not locked: whoever passes a place on at this moment would go past the locked ones and leave them alone.
 SELECT id FROM waits WHERE waits_for = :job_id ORDER BY id;

@@ -44,9 +44,6 @@ SELECT s.tenant, t.weight,
        (SELECT count(*) FROM (SELECT 1 FROM ready WHERE route = :route AND tenant = s.tenant LIMIT :counted_to)) AS depth
 FROM step s JOIN tenants t ON t.tenant = s.tenant;
 
--- name: live_worker
-SELECT id FROM workers WHERE id = :worker AND lost_at IS NULL AND expires_at > :now;
-
 -- name: pick
 SELECT r.rank, r.id, r.attempt, r.failures, e.job_version, e.due_at, e.holds_place OR e.gates IS NOT NULL AS holds_place, e.payload,
        coalesce(e.scheduled_at, e.due_at) AS scheduled_at
@@ -59,8 +56,9 @@ ORDER BY r.rank, r.id LIMIT :quota;
 DELETE FROM ready WHERE route = :route AND tenant = :tenant AND (rank, id) <= (:rank, :id);
 
 -- name: grant
--- The engine answers its number.
-INSERT INTO leases (worker, granted_at) VALUES (:worker, :now);
+-- To a worker that lives. The engine answers its number.
+INSERT INTO leases (worker, granted_at)
+SELECT id, :now FROM workers WHERE id = :worker AND lost_at IS NULL AND expires_at > :now;
 
 -- name: grant_members
 INSERT INTO leased (lease_id, id, attempt, failures)

@@ -12,6 +12,14 @@ SELECT min(at) AS at FROM (
     UNION ALL
     SELECT min(until) FROM flow_waits WHERE until IS NOT NULL);
 
+-- name: fires_of_job
+-- The times that the fires of a job stand for, first to last; what was skipped is left out.
+SELECT coalesce(e.scheduled_at, e.due_at) AS at
+FROM executions e
+WHERE e.tenant = :tenant AND e.job_id = :job_id AND e.trigger = 0
+  AND NOT EXISTS (SELECT 1 FROM outcomes o WHERE o.id = e.id AND o.state = 7)
+ORDER BY e.id;
+
 -- name: anything_waits
 -- Whether anything waits for something else.
 SELECT EXISTS (SELECT 1 FROM blocked) OR EXISTS (SELECT 1 FROM flows) AS found;
@@ -19,6 +27,22 @@ SELECT EXISTS (SELECT 1 FROM blocked) OR EXISTS (SELECT 1 FROM flows) AS found;
 -- name: anything_ready
 -- Whether anything is ready.
 SELECT EXISTS (SELECT 1 FROM ready) AS found;
+
+-- name: anything_timed
+-- Whether anything waits for a time.
+SELECT EXISTS (SELECT 1 FROM timers) AS found;
+
+-- name: anything_gated
+-- Whether there is a gate.
+SELECT EXISTS (SELECT 1 FROM gates) AS found;
+
+-- name: anything_limited
+-- Whether anything holds a slot.
+SELECT EXISTS (SELECT 1 FROM slots) AS found;
+
+-- name: anything_queued
+-- Whether anything waits for a place.
+SELECT EXISTS (SELECT 1 FROM waits) AS found;
 
 -- name: anything_runs
 -- Whether anything runs.

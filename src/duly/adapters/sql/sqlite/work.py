@@ -49,8 +49,6 @@ class SqliteReady:
 
     async def claim(self, worker: WorkerId, asks: Sequence[Ask], now: Instant) -> Claimed | None:
         def action() -> Action[tuple[LeaseId, list[Any]] | None]:
-            if not (yield Call("live_worker", {"worker": worker, "now": now})):
-                return None
             lease: LeaseId | None = None
             picked: list[Any] = []
             for ask in self._portion.of(asks):
@@ -58,7 +56,10 @@ class SqliteReady:
                 if not rows:
                     continue
                 if lease is None:
-                    lease = (yield Call("grant", {"worker": worker, "now": now}))[0][0]
+                    granted = yield Call("grant", {"worker": worker, "now": now})
+                    if not granted:
+                        return None
+                    lease = granted[0][0]
                 taken = {"route": ask.route, "tenant": ask.tenant, "rank": rows[-1]["rank"], "id": rows[-1]["id"]}
                 yield Call("grant_members", taken | {"lease": lease})
                 yield Call("take", taken)
@@ -84,8 +85,6 @@ class SqliteReady:
 
     async def claim_named(self, worker: WorkerId, named: Sequence[Named], now: Instant) -> Claimed | None:
         def action() -> Action[tuple[LeaseId, list[Any]] | None]:
-            if not (yield Call("live_worker", {"worker": worker, "now": now})):
-                return None
             picked: list[Any] = []
             taken: list[dict[str, Any]] = []
             # In one transaction of the only writer nobody comes between the look and the taking; a name that comes twice is one.
@@ -95,7 +94,10 @@ class SqliteReady:
                     taken.append(name._asdict())
             if not picked:
                 return None
-            lease: LeaseId = (yield Call("grant", {"worker": worker, "now": now}))[0][0]
+            granted = yield Call("grant", {"worker": worker, "now": now})
+            if not granted:
+                return None
+            lease: LeaseId = granted[0][0]
             members = [{"lease": lease, "id": row["id"], "attempt": row["attempt"], "failures": row["failures"]} for row in picked]
             yield Many("grant_member", members)
             yield Many("take_named", taken)
