@@ -274,6 +274,14 @@ def test_credit_stays_bounded(work: list[Work], budgets: list[int]) -> None:
         assert all(abs(value) <= max(budgets) + 1 for value in credit.values())
 
 
+@given(st.integers(1, 100), st.integers(1, 100), st.integers(1, 500))
+def test_one_queue_alone_is_served_as_if_there_were_others(depth: int, weight: int, budget: int) -> None:
+    work = [Work(1, 2, weight, 0, depth)]
+
+    # With bounds, though for nobody, it takes the long way.
+    assert share_out(budget, work, {3: 0.5}, counted_to=64) == share_out(budget, work, {3: 0.5}, counted_to=64, most={})
+
+
 def test_full_queues_are_served_in_proportion_to_their_weights() -> None:
     work = [Work(1, tenant, weight, 0, 64) for tenant, weight in ((1, 1), (2, 2), (3, 5))]
     credit: dict[int, float] = {}

@@ -39,12 +39,17 @@ def share_out(
 
     What a tenant cannot use, or may not (`most`), goes to those that can; `credit` carries the remainders from call to call.
     """
+    work = [item for item in work if item.depth > 0 and (most is None or most.get(item.tenant, 1) > 0)]
+    if budget <= 0 or not work:
+        return []
+    if len(work) == 1 and most is None and not credit.get(work[0].tenant):
+        # Most claims are: nobody to share with, and nothing owed from before.
+        [only] = work
+        credit.clear()
+        return [Ask(only.route, only.tenant, budget if only.depth >= counted_to else min(budget, only.depth))]
     by_tenant: dict[int, list[Work]] = defaultdict(list)
     for item in work:
-        if item.depth > 0 and (most is None or most.get(item.tenant, 1) > 0):
-            by_tenant[item.tenant].append(item)
-    if budget <= 0 or not by_tenant:
-        return []
+        by_tenant[item.tenant].append(item)
     for gone in [tenant for tenant in credit if tenant not in by_tenant]:
         del credit[gone]
 

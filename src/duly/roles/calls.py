@@ -82,9 +82,11 @@ class Running:
         stopping, silence = self.stopping, self.plan.heartbeat_timeout
         if stopping is not None and stopping.is_asked:
             return stopping.kill_at
+        if silence is None:
+            return self.limit
         heard = None if stopping is None else stopping.heard_at
-        spoken = None if silence is None else 0 if heard is None else heard + silence
-        return min((limit for limit in (self.limit, spoken) if limit is not None), default=None)
+        spoken = 0 if heard is None else heard + silence
+        return spoken if self.limit is None else min(self.limit, spoken)
 
     def watched(self) -> Stopping:
         """Its `stopping`, made when it is first needed."""

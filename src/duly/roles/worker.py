@@ -242,10 +242,12 @@ class Worker:
     @property
     def next_limit(self) -> Micros | None:
         """The boottime at which a handler has to be stopped, or one that was asked to stop is ended; None while there is none."""
-        if not self._runners.running:
-            return None
-        limits = (call.next_limit for call in self._runners.running.values())
-        return min((limit for limit in limits if limit is not None), default=None)
+        soonest: Micros | None = None
+        for call in self._runners.running.values():
+            limit = call.next_limit
+            if limit is not None and (soonest is None or limit < soonest):
+                soonest = limit
+        return soonest
 
     @property
     def left_behind(self) -> int:

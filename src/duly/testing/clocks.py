@@ -48,7 +48,7 @@ class NodeClock:
         return self._boottime
 
     def now(self) -> Instant:
-        return self.boottime() + self._offset
+        return (self._boottime if self._read_at == self._loop.now else self.boottime()) + self._offset
 
     def set_offset(self, offset: Micros) -> None:
         if self._is_set:

@@ -147,8 +147,9 @@ class VirtualEngine(SqliteEngine):
                     text, values, only_reads, outdates = texts[wanted.name]
                     if only_reads:
                         kept = self._kept.get(wanted.name)
-                        rows = execute(text, bound(values(wanted.params))).fetchall() if kept is None else kept
-                        if not rows and kept is None and wanted.name in IN_VAIN:
+                        if kept is not None:
+                            rows = kept
+                        elif not (rows := execute(text, bound(values(wanted.params))).fetchall()) and wanted.name in IN_VAIN:
                             self._note_in_vain(wanted.name)
                     else:
                         if not self._has_written:

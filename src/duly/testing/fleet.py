@@ -429,9 +429,10 @@ class Fleet:
         elif not is_under_way and not is_stuck and self._round_at is not None and not self._missed_at:
             self._round_at, self._rest = None, FIRST_ROUND
         boottime = self.clock.boottime()
-        limits = [now + limit - boottime for hired in self.hired if (limit := hired.worker.next_limit) is not None]
-        instants = [None if is_stuck else at, self._round_at, self._keep_time_at, *self._missed_at, *limits]
-        return min((max(one, now) for one in instants if one is not None), default=None)
+        instants = [now + limit - boottime for hired in self.hired if (limit := hired.worker.next_limit) is not None]
+        instants += self._missed_at
+        instants += [one for one in (None if is_stuck else at, self._round_at, self._keep_time_at) if one is not None]
+        return max(min(instants), now) if instants else None
 
 
 async def _nothing() -> None:

@@ -86,9 +86,10 @@ def admit_each(executions: Iterable[NewExecution], now: Instant) -> Action[None]
 
 def note_fires(fires: Iterable[Fire], now: Instant) -> Action[None]:
     """Scheduled fires are promises: they count, and are never refused."""
-    counted = Counter(
-        fire.tenant for fire in fires if fire.skip is None and any(gate.kept and gate.lasts is not None for gate in fire.gates)
-    )
+    gated = [fire for fire in fires if fire.gates and fire.skip is None]
+    if not gated:
+        return
+    counted = Counter(fire.tenant for fire in gated if any(gate.kept and gate.lasts is not None for gate in fire.gates))
     for tenant, count in sorted(counted.items()):
         yield Call("note_fires", {"tenant": tenant, "second": now // SECOND, "count": count})
 

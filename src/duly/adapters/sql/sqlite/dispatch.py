@@ -107,6 +107,8 @@ class SqliteSchedules:
             gates: set[UUID] = set()
             for shard, epoch in epochs.items():
                 rows = [dict(row) for row in (yield Call("due_timers", {"shard": shard, "epoch": epoch, "now": now, "quota": limit}))]
+                if not rows:
+                    continue
                 due = [row for row in rows if not row["cancelled"] and not row["gated"]]
                 gated = [row | {"gates": as_uuids(row["gates"])} for row in rows if row["gated"] and not row["cancelled"]]
                 yield Many("make_ready", due)
