@@ -6,7 +6,9 @@ import pytest
 
 from duly.adapters.sql import statements
 from duly.adapters.sql.engine_sqlite import InlineSqliteEngine
+from duly.adapters.sql.fleet import SqlLiveness
 from duly.adapters.sql.migrate import upgrade
+from duly.ports.store import WorkerAbout
 
 ONE, TWO = "-- name: member\nSELECT 1;\n", "-- name: member\nSELECT 2;\n"
 
@@ -37,6 +39,7 @@ async def test_sqlite_says_that_a_statement_has_written_without_returning_it() -
     """RETURNING would take it as long again."""
     engine = InlineSqliteEngine()
     await upgrade(engine)
+    await SqlLiveness(engine).register("w", WorkerAbout("default"), 0, 1)
     place = {"job_id": b"j" * 16, "place": 0, "id": b"e" * 16}
 
     assert "RETURNING" not in statements.statements("sqlite")["free_place"].text
@@ -45,4 +48,5 @@ async def test_sqlite_says_that_a_statement_has_written_without_returning_it() -
     assert [len(await engine.fetch("free_place", place)) for _ in range(2)] == [1, 0]
     # Of what has a number, that.
     assert [(await engine.fetch("grant", {"worker": 1, "now": 0}))[0][0] for _ in range(2)] == [1, 2]
+    assert len(await engine.fetch("grant", {"worker": 1, "now": 1})) == 0
     await engine.close()

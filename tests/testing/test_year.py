@@ -33,8 +33,8 @@ def test_a_fire_asks_the_store_for_no_more_than_it_needs() -> None:
         t.world.database.connection.set_trace_callback(None)
 
         assert len(t.fires(nightly)) == 1 + NIGHTS
-        # Dispatch, claim and finish are eight each at most: savepoints and the looks at what comes next are among them.
-        assert len(asked) <= 24 * NIGHTS
+        # Dispatch, claim and finish are six each at most: the looks at what is ready and what comes next are among them.
+        assert len(asked) <= 18 * NIGHTS
 
 
 def test_the_steps_of_roles_take_no_turns_of_the_loop() -> None:

@@ -1,7 +1,9 @@
 """The real SQLite store in memory, migrated once and used again and again.
 
 Whoever uses it works inside one transaction that is rolled back in the end, so that the next one finds the migrated, empty store, and every
-prepared statement is still prepared. What the engine would commit is a savepoint that is released: nothing is ever written to a disk.
+prepared statement is still prepared. Nothing is ever written to a disk. Nor does every action have a savepoint of its own, for which SQLite
+would keep a copy of each page that it touches, only to throw it away: an action that fails is undone by going back to a mark, and doing
+again what has been written since that and stays.
 """
 
 from __future__ import annotations
@@ -43,6 +45,9 @@ IN_VAIN = {
     "next_waiter": "anything_queued",
 }
 _WRITTEN = re.compile(r"(?:insert into|update|delete from)\s+(\w+)", re.IGNORECASE)
+
+# After so many statements that write the mark is set anew.
+MOST_SINCE_MARK = 1_000
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -107,8 +112,9 @@ class VirtualEngine(SqliteEngine):
         self.pause: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._statements = statements("sqlite")
         self._texts = _texts()
-        # Whether the action that is being driven has written.
-        self._has_written = False
+        # What was written since the mark: each text with its values, or with those of every row.
+        self._since_mark: list[tuple[str, Sequence[Any], bool]] = []
+        database.connection.execute("SAVEPOINT mark")
         # What the statements in KEPT have answered.
         self._kept: dict[str, Rows] = {}
         self._in_memory = True
@@ -122,24 +128,43 @@ class VirtualEngine(SqliteEngine):
         if self.pause is not None:
             await self.pause()
         with self._turn:
-            connection, self._has_written = self.database.connection, False
+            before = len(self._since_mark)
             try:
-                return self.drive(connection, action())
+                return self.drive(self.database.connection, action())
             except BaseException as error:
-                if self._has_written:
-                    connection.execute("ROLLBACK TO job")
+                if len(self._since_mark) > before:
+                    self._undo(before)
+                    self.writes += 1
                 if isinstance(error, sqlite3.Error):
                     raise translate(error) from error
                 raise
             finally:
-                if self._has_written:
-                    connection.execute("RELEASE job")
+                if len(self._since_mark) > before:
                     self.writes += 1
+                    if len(self._since_mark) > MOST_SINCE_MARK:
+                        self._mark()
+
+    def _undo(self, stays: int) -> None:
+        """Forget what was written since the mark, but for so many statements. They come to the same again: nobody was there in between."""
+        connection = self.database.connection
+        connection.execute("ROLLBACK TO mark")
+        del self._since_mark[stays:]
+        self._kept.clear()
+        for text, values, are_many in self._since_mark:
+            if are_many:
+                connection.executemany(text, values)
+            else:
+                connection.execute(text, values).fetchall()
+
+    def _mark(self) -> None:
+        self.database.connection.execute("RELEASE mark")
+        self.database.connection.execute("SAVEPOINT mark")
+        self._since_mark.clear()
 
     def drive(self, connection: sqlite3.Connection, action: Action[T]) -> T:
-        """As everywhere; the savepoint is set before the first statement that writes. Most looks find nothing, and need none."""
+        """As everywhere; what writes is noted before it is done, since it may fail halfway."""
         rows: Rows = ()
-        texts, execute, send = self._texts, connection.execute, action.send
+        texts, execute, send, note = self._texts, connection.execute, action.send, self._since_mark.append
         try:
             wanted = next(action)
             while True:
@@ -152,18 +177,16 @@ class VirtualEngine(SqliteEngine):
                         elif not (rows := execute(text, bound(values(wanted.params))).fetchall()) and wanted.name in IN_VAIN:
                             self._note_in_vain(wanted.name)
                     else:
-                        if not self._has_written:
-                            self._begin_to_write(connection)
                         if outdates:
                             self._forget(outdates)
-                        rows = answer(execute(text, bound(values(wanted.params))))
+                        note((text, given := bound(values(wanted.params)), False))
+                        rows = answer(execute(text, given))
                 else:
                     if wanted.params:
-                        if not self._has_written:
-                            self._begin_to_write(connection)
                         self._forget(texts[wanted.name][3])
                         statement = self._statements[wanted.name]
-                        connection.executemany(statement.text, bound_rows(statement, wanted))
+                        note((statement.text, given := list(bound_rows(statement, wanted)), True))
+                        connection.executemany(statement.text, given)
                     rows = ()
                 wanted = send(rows)
         except StopIteration as end:
@@ -174,10 +197,6 @@ class VirtualEngine(SqliteEngine):
         [(found,)] = self._execute(self.database.connection, self._statements[IN_VAIN[name]], {})
         if not found:
             self._kept[name] = ()
-
-    def _begin_to_write(self, connection: sqlite3.Connection) -> None:
-        connection.execute("SAVEPOINT job")
-        self._has_written = True
 
     async def read(self, action: Callable[[], Action[T]]) -> T:
         if self.pause is not None:
@@ -191,14 +210,17 @@ class VirtualEngine(SqliteEngine):
         if (kept := self._kept.get(name)) is not None:
             return kept
         with self._turn:
-            _, _, only_reads, outdates = self._texts[name]
+            text, values, only_reads, outdates = self._texts[name]
             self.writes += not only_reads
             self._forget(outdates)
             try:
                 # One statement is all or nothing by itself.
-                return self._asked(name, params)
+                rows = self._asked(name, params)
             except sqlite3.Error as error:
                 raise translate(error) from error
+            if not only_reads:
+                self._since_mark.append((text, bound(values(params)), False))
+            return rows
 
     def _asked(self, name: str, params: Mapping[str, Any]) -> Rows:
         rows = self._execute(self.database.connection, self._statements[name], params)
@@ -224,6 +246,7 @@ class VirtualEngine(SqliteEngine):
             self.writes += 1
             self._kept.clear()
             result, error = self.database.transact(work)
+            self._mark()
         if error is not None:
             raise error
         return result
