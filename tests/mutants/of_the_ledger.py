@@ -86,8 +86,8 @@ OF_THE_LEDGER = (
         name="a-lost-workers-claim-is-served",
         breaks="I20",
         path="adapters/sql/sql/sqlite.sql",
-        old="SELECT id FROM workers WHERE id = :worker AND lost_at IS NULL AND expires_at > :now;",
-        new="SELECT id FROM workers WHERE id = :worker AND :now > 0;",
+        old="SELECT id, :now FROM workers WHERE id = :worker AND lost_at IS NULL AND expires_at > :now;",
+        new="SELECT id, :now FROM workers WHERE id = :worker;",
         layer=Layer.CONFORMANCE,
         tests=(
             f"conformance/test_ready.py::TestClaim::test_a_worker_past_its_time_claims_nothing{_LITE}",
