@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import pytest
 
 from duly.domain.catchup import CatchUpPolicy
@@ -276,3 +278,18 @@ class TestPassingOn:
         assert await world.store.losses.reconcile(world.now) == 0
 
         assert await standings(world, queue) == [P, B, B, B]
+
+
+@pytest.mark.parametrize("place", [0, 2])
+async def test_the_only_place_is_taken_where_no_place_is_taken(world: World, place: int) -> None:
+    """A job that allowed more before may still have its later places taken."""
+    job, other, first, second = uuid4(), uuid4(), uuid4(), uuid4()
+
+    assert len(await world.engine.fetch("take_place", {"job_id": job, "place": place, "id": first})) == 1
+
+    assert len(await world.engine.fetch("take_only_place", {"job_id": job, "id": second})) == 0
+    assert len(await world.engine.fetch("take_only_place", {"job_id": other, "id": second})) == 1
+
+    # Nobody stands there: the ledger would not be sound.
+    for taken, id in ((job, first), (other, second)):
+        assert len(await world.engine.fetch("free_place", {"job_id": taken, "id": id})) == 1
