@@ -24,9 +24,11 @@ from duly.domain.job import Job
 from duly.usecases.executions import Wanted
 
 
-def producing(store: Scratch, job: Job, count: int, *words: str) -> subprocess.Popen[str]:
-    """The process, which has begun."""
+def producing(store: Scratch, job: Job, count: int, *words: str, aside: bool = False) -> subprocess.Popen[str]:
+    """The process, which has begun. `aside`: it has the processors that nobody else wants, as if it came from another machine."""
     command = [sys.executable, "-m", "benchmarks.producer", job.id.hex, str(count), *words]
+    if aside:
+        command = ["nice", "-n", "19", *command]
     return subprocess.Popen(command, env=store.environment(), stdout=subprocess.PIPE, text=True)
 
 
