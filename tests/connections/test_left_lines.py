@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import psycopg
 import pytest
 
 from duly.adapters.sql.engine import Lane
-from duly.adapters.sql.engine_postgres import PostgresEngine
+from duly.adapters.sql.engine_postgres import PostgresEngine, translated
 from duly.adapters.sql.postgres.lines import Line, Way
+from duly.domain.errors import Unavailable
 
 
 async def test_a_line_that_is_borrowed_while_its_store_closes_is_cut_when_it_comes_back(shared_dsn: str) -> None:
@@ -39,3 +41,21 @@ async def test_a_line_whose_opening_is_given_up_is_cut(shared_dsn: str, pooler: 
 
     assert opening.cancelled()
     assert line.is_closed()
+
+
+async def test_who_stood_still_in_a_transaction_is_told_that_the_store_was_away(shared_dsn: str) -> None:
+    engine = PostgresEngine(shared_dsn)
+
+    async def stand_still() -> None:
+        with translated():
+            async with engine._pools[Lane.GENERAL].connection() as line, line.transaction():
+                await line.execute("SET LOCAL idle_in_transaction_session_timeout = '20ms'")
+                # The whole process stands still, so nobody reads what the server says meanwhile.
+                with psycopg.connect(shared_dsn, autocommit=True) as other:
+                    while other.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", (line.get_server_pid(),)).fetchone():
+                        pass
+                await line.execute("SELECT 1")
+
+    with pytest.raises(Unavailable):
+        await stand_still()
+    await engine.close()

@@ -35,8 +35,9 @@ ACQUIRE_TIMEOUT = 10.0
 # A migration may rewrite a table; the watch says whether the server is still at it.
 MIGRATION_DEADLINE = 3600.0
 REPEATS = 5
-# A process that stands still in the middle of a transaction holds its locks for no longer.
-LONGEST_PAUSE = "30s"
+# A process that stands still, or was cut off, in the middle of a transaction holds its locks for no longer. Others may stand still behind
+# it with locks of their own, and their time begins when it ends.
+LONGEST_PAUSE = "10s"
 
 _WALKS = {
     "plan_cache_mode": "force_generic_plan",
