@@ -214,6 +214,26 @@ async def test_a_result_that_the_store_has_an_answer_to_is_dead_at_once(world: W
     assert await states_of(world, ids) == ALL_BUT_THE_THIRD
 
 
+async def test_leases_may_be_lost_while_a_result_is_being_given_up(world: World) -> None:
+    world.handle("work", quick)
+    ids = await world.enqueue(await world.create(), 2)
+    worker = await world.worker()
+    picky = Picky(world, ids[0], TooLarge("DULY-E120", "too large"))
+
+    class Forgetting(Picky):
+        async def finish(self, worker_id: int, finished: Any, closing: Any, now: int) -> Any:
+            if any(item.outcome is Outcome.FAILED for item in finished):
+                worker._reports.forget()
+            return await picky.finish(worker_id, finished, closing, now)
+
+    worker._reports._outcomes = Forgetting(world, ids[0], RuntimeError())
+    while not worker.is_idle or (await world.show(ids[0])).state is State.PENDING:
+        await worker.step(world.clock.now())
+        await asyncio.sleep(0)
+
+    assert await states_of(world, ids) == [State.DEAD, State.SUCCEEDED]
+
+
 async def test_a_result_is_not_given_up_for_a_fault_on_its_way(world: World) -> None:
     world.handle("work", quick)
     ids = await world.enqueue(await world.create(), 5)

@@ -143,7 +143,8 @@ class Reports:
         log.error("%s could not be reported and is given up: %r", item.id, error)
         try:
             await self._send([poisoned(item, error)], now)
-            del self.doubtful[item.id]
+            # Meanwhile the leases may have been lost, and everything forgotten.
+            self.doubtful.pop(item.id, None)
         except Unavailable:
             raise
         except Exception:
