@@ -246,6 +246,10 @@ class Fleet:
         """Whether a handler runs, or its end has not been reported."""
         return any(not hired.worker.is_idle for hired in self.hired)
 
+    def is_at_work(self, hired: Hired) -> bool:
+        """Whether this one is still here, and has something that runs or is not reported."""
+        return hired in self.hired and not hired.worker.is_idle
+
     # ------------------------------------------------------------ stepping
 
     def travel(self, until: Instant) -> None:

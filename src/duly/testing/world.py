@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -181,7 +182,7 @@ class World:
                     hired = self._awaited(fleet.hire(pool, labels, slots=1, only=name))
                     fleet.step(hired, self.clock.now())
                     hired.worker.draining = True
-                    fleet.travel_while(lambda hired=hired: hired in fleet.hired and not hired.worker.is_idle, longest)  # type: ignore[misc]
+                    fleet.travel_while(partial(fleet.is_at_work, hired), longest)
                     if hired in fleet.hired:
                         self._awaited(fleet.dismiss(hired))
                     if (begun := fleet.stage.last_begun()) is not None:

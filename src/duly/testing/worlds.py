@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator
 from contextvars import Context, copy_context
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from duly.testing.bells import Alarm
 from duly.testing.haste import Hasty
@@ -89,7 +89,8 @@ class TestLoop(SimulatedLoop, asyncio.SelectorEventLoop):
 
     def create_task(self, coro: Any, *, name: object = None, context: Context | None = None) -> asyncio.Task[Any]:
         if self._hasty.takes(coro):
-            return self._hasty.start(coro, context or copy_context())  # type: ignore[return-value]
+            # It does what is asked of a task here.
+            return cast("asyncio.Task[Any]", self._hasty.start(coro, context or copy_context()))
         return super().create_task(coro, name=name, context=context)
 
     def _as_task(self, coro: Any, context: Context) -> asyncio.Task[Any]:
