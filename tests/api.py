@@ -83,7 +83,7 @@ def services_on(
         audit=AuditTrail(store.audit),
         tenants=Tenants(store.tenants, keyring, quotas, clock, transport),
         search=Search(store.search, clock),
-        upcoming=Upcoming(store.definitions, store.figures),
+        upcoming=Upcoming(store.definitions, store.figures, clock),
         changes=Changes(store.definitions, store.search, clock),
         records=Records(store.records),
         logs=Logs(store.logs, executions, jobs),

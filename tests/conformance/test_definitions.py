@@ -382,6 +382,15 @@ class TestListing:
 
         assert {job.version.spec.name for job in found} == expected
 
+    @pytest.mark.parametrize("search", ["rger", "RGER-", "Ärger", "-Österreich", "100%", "a_b", "\\"])
+    async def test_a_name_is_found_by_any_part_of_it(self, world: World, search: str) -> None:
+        odd = await world.job("Ärger-Österreich 100% a_b \\")
+        await world.job("anger axb 1000")
+
+        found = await world.store.definitions.job_step(JobFilter(1, search=search), 100)
+
+        assert [job.id for job in found.found] == [odd.id]
+
     @pytest.mark.parametrize(
         ("wanted", "expected"),
         [

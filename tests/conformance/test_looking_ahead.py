@@ -26,7 +26,7 @@ async def test_those_that_wait_are_read_soonest_first(world: World, few: int, mo
     jobs = world.store.definitions
 
     async def waiting(before: int, limit: int) -> list[UUID]:
-        found, known_until = await jobs.waiting_jobs(1, before, limit)
+        found, known_until = await jobs.waiting(1, before, limit)
         assert known_until == before
         return [job.id for job in found]
 
@@ -46,12 +46,12 @@ async def test_of_many_that_wait_the_answer_says_until_when_they_are_all(world: 
     first = await world.job("first", at=world.now + 30)
     last = await world.job("last", at=world.now + 10_000 * MINUTE)
 
-    found, known_until = await world.store.definitions.waiting_jobs(1, world.now + 20_000 * MINUTE, 32)
+    found, known_until = await world.store.definitions.waiting(1, world.now + 20_000 * MINUTE, 32)
 
     # Two of each shard are read: what lies behind the second of any is not known.
     assert world.now + 30 < known_until < world.now + 300 * MINUTE
     assert [job.id for job in found] == [first.id]
-    everything, known_until = await world.store.definitions.waiting_jobs(1, world.now + 20_000 * MINUTE, 5_000)
+    everything, known_until = await world.store.definitions.waiting(1, world.now + 20_000 * MINUTE, 5_000)
     assert known_until == world.now + 20_000 * MINUTE
     assert [job.id for job in everything] == [first.id, last.id]
 

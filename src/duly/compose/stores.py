@@ -128,7 +128,7 @@ def _services(node: Node, neighbourhood: Neighbourhood | None, nodes: Sequence[N
         tenants=Tenants(node.store.tenants, keyring, node.quotas, node.clock, node.transport, neighbourhood),
         gate=gate_of(node.settings),
         search=Search(node.store.search, node.clock),
-        upcoming=Upcoming(node.store.definitions, node.store.figures),
+        upcoming=Upcoming(node.store.definitions, node.store.figures, node.clock),
         changes=Changes(node.store.definitions, node.store.search, node.clock),
         workflows=Workflows(node.store.flows, node.executions, node.jobs, node.conductor, node.store.keys, node.clock),
         records=Records(node.store.records),

@@ -158,7 +158,7 @@ async def show_job(call: Call, job_id: JobId) -> Reply:
         **job_fields(job, words_of(job.version.spec.timing, job.id), now),
         next_fires=[shown(at) or "" for at in next_fires(job, SHOWN_FIRES)],
         latest_executions=[execution_view(execution) for execution in latest],
-        expected_duration=expected_view((await call.services.upcoming.expected(call.actor, [job])).get(job.id)),
+        expected_duration=expected_view((await call.services.upcoming.expected(call.actor, [job.id])).get(job.id)),
     )
     return tagged(call, view, job.version.version)
 

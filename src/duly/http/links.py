@@ -101,7 +101,7 @@ async def show_calendar_feed(call: Call, query: LinkQuery) -> Reply:
     forecast = await call.services.upcoming.fires(call.actor, Window(now, now + AHEAD), PER_JOB, None, MOST_FIRES)
     only = None if call.link is None else call.link.job_id
     shown = [(at, job) for at, job in forecast.fires if (only is None or job.id == only) and job.skip_at != at]
-    expected = await call.services.upcoming.expected(call.actor, [job for _, job in shown])
+    expected = await call.services.upcoming.expected(call.actor, (job.id for _, job in shown))
     fires: list[Fire] = []
     for at, job in shown:
         schedule, takes = job.version.schedule, expected.get(job.id)

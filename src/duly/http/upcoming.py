@@ -12,12 +12,11 @@ from duly.domain.errors import Invalid
 from duly.domain.expected import Expected
 from duly.domain.ids import job_text
 from duly.domain.instants import DAY, LATEST, SECOND, Instant, to_rfc3339
-from duly.domain.job import Job
 from duly.domain.schedule import explain_fire
 from duly.http.cursors import Limit, MomentCursor, from_moment_cursor, to_moment_cursor
 from duly.http.filters import FilterText
 from duly.http.routing import Call, Reply, route
-from duly.usecases.upcoming import Window
+from duly.usecases.upcoming import Coming, Window
 from duly.wire.shapes import Moment, moment
 from duly.wire.upcoming import MinuteView, UpcomingFireView, UpcomingView
 
@@ -85,7 +84,7 @@ async def show_upcoming(call: Call, query: UpcomingQuery) -> Reply:
             ]
         return Reply(view)
     forecast = await call.services.upcoming.fires(call.actor, window, query.per_job, after, query.limit, query.pool, paused_at=paused_at)
-    expected = await call.services.upcoming.expected(call.actor, [job for _, job in forecast.fires])
+    expected = await call.services.upcoming.expected(call.actor, (job.id for _, job in forecast.fires))
     following = None
     if forecast.has_more:
         at, job = forecast.fires[-1]
@@ -102,7 +101,7 @@ async def show_upcoming(call: Call, query: UpcomingQuery) -> Reply:
     )
 
 
-def _view(at: Instant, job: Job, expected: Expected | None) -> UpcomingFireView:
+def _view(at: Instant, job: Coming, expected: Expected | None) -> UpcomingFireView:
     schedule = job.version.schedule
     return UpcomingFireView(
         at=to_rfc3339(at),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from duly.domain.access import DEFAULT_TENANT
@@ -32,6 +32,16 @@ class NewJob:
     deed: Deed | None = None
     # The tenant has a quota of jobs: there must be room for it.
     within_quota: bool = False
+
+
+class Waiting(NamedTuple):
+    """An active job that waits for its next fire: the number of its version, and the fire that is to be skipped. What it is stays the
+    same for as long as its version does, so nobody has to read that again."""
+
+    id: JobId
+    version: int
+    next_fire_at: Instant
+    skip_at: Instant | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +111,7 @@ class Definitions(Versions, Protocol):
     async def jobs_of_source(self, tenant: int, source: str, before: JobId | None, limit: int) -> list[Job]:
         """Those that an application's code has brought and that may still fire, newest first."""
 
-    async def waiting_jobs(self, tenant: int, before: Instant, limit: int) -> tuple[list[Job], Instant]:
+    async def waiting(self, tenant: int, before: Instant, limit: int) -> tuple[list[Waiting], Instant]:
         """Active jobs that wait for a fire before this instant, soonest first, and until when these are all that there are."""
 
     async def changed_jobs(self, tenant: int, since: Instant, limit: int) -> list[Job]:

@@ -36,6 +36,7 @@ from duly.ports.definitions import JobFilter as JobFilter
 from duly.ports.definitions import JobStep as JobStep
 from duly.ports.definitions import NewJob as NewJob
 from duly.ports.definitions import Reschedule as Reschedule
+from duly.ports.definitions import Waiting as Waiting
 from duly.ports.desk import Desk
 from duly.ports.dispatch import Admission as Admission
 from duly.ports.dispatch import DispatcherAbout as DispatcherAbout

@@ -9,19 +9,23 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import repeat
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from duly.domain.access import Actor
 from duly.domain.busy import Fire, busy
 from duly.domain.expected import Expected
+from duly.domain.ids import JobId
 from duly.domain.instants import DAY, MINUTE, Instant, Micros
-from duly.domain.job import Job, Timing
+from duly.domain.job import JobVersion, Timing
 from duly.domain.lifecycle import JobState
+from duly.domain.recent import Recent
 from duly.domain.schedule import next_fire
 from duly.domain.spreading import Move, is_guest, minutes_of, moves_of
+from duly.ports.clock import Clock
 from duly.ports.figures import Figures
 from duly.ports.store import Definitions, JobFilter
 from duly.usecases.foreseen import Foreseen
@@ -32,6 +36,15 @@ MOST_FIRES = 20_000
 MOST_COUNTED = 50_000
 # So often others have their turn while fires are computed.
 BREATHE_EVERY = 500
+
+
+class Coming(NamedTuple):
+    """A job that fires, or would if it were not paused."""
+
+    id: JobId
+    version: JobVersion
+    next_fire_at: Instant | None
+    skip_at: Instant | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +60,7 @@ class Forecast:
     """Fires with their jobs, in order; exact before `until`. `capped`: jobs that have more fires than are shown."""
 
     until: Instant
-    fires: list[tuple[Instant, Job]] = field(default_factory=list)
+    fires: list[tuple[Instant, Coming]] = field(default_factory=list)
     capped: int = 0
     has_more: bool = False
 
@@ -59,7 +72,7 @@ class Spread:
     Of jobs that fire at most once an hour; `often` are left out. `is_whole` is False where there are more jobs than are looked at.
     """
 
-    moves: list[tuple[Move, Job]]
+    moves: list[tuple[Move, Coming]]
     before: Counter[Instant]
     after: Counter[Instant]
     often: int
@@ -69,10 +82,12 @@ class Spread:
 class Upcoming:
     """The use case of those who look ahead."""
 
-    def __init__(self, definitions: Definitions, figures: Figures) -> None:
+    def __init__(self, definitions: Definitions, figures: Figures, clock: Clock) -> None:
         self._definitions = definitions
         self._figures = figures
+        self._clock = clock
         self._foreseen = Foreseen()
+        self._versions: Recent[JobVersion] = Recent()
 
     async def fires(
         self,
@@ -97,9 +112,9 @@ class Upcoming:
         jobs, until = await self._waiting(actor, window, pool)
         return await self._merge(jobs, window, until, per_job, after, limit)
 
-    async def expected(self, actor: Actor, jobs: Sequence[Job]) -> dict[UUID, Expected]:
+    async def expected(self, actor: Actor, jobs: Iterable[JobId]) -> dict[UUID, Expected]:
         """How long these jobs mostly take, of those of which enough is known."""
-        return await self._figures.expected(actor.tenant, list(dict.fromkeys(job.id for job in jobs)))
+        return await self._figures.expected(actor.tenant, list(dict.fromkeys(jobs)))
 
     async def minutes(
         self, actor: Actor, window: Window, pool: str | None = None, *, paused_at: Instant | None = None
@@ -121,13 +136,13 @@ class Upcoming:
     async def load(self, actor: Actor, forecast: Forecast) -> tuple[dict[Instant, Micros], int]:
         """How long the fires of a forecast will run in each minute, by what nearly all runs of their jobs take (p95); and of how many
         fires that is not known, because their jobs have hardly run yet."""
-        expected = await self.expected(actor, [job for _, job in forecast.fires])
+        expected = await self.expected(actor, (job.id for _, job in forecast.fires))
         known = [Fire(at, expected[job.id].p95) for at, job in forecast.fires if job.id in expected]
         return busy(known, forecast.until), len(forecast.fires) - len(known)
 
     async def spread(self, actor: Actor, now: Instant, most: int, pool: str | None = None) -> Spread:
         """How jobs would stand apart that crowd a minute of the coming day. Changes nothing."""
-        jobs, known_until = await self._definitions.waiting_jobs(actor.tenant, now + DAY, MOST_JOBS)
+        jobs, known_until = await self._coming(actor, now + DAY, MOST_JOBS)
         found: dict[UUID, tuple[Timing, list[int]]] = {}
         for nth, job in enumerate(jobs):
             if pool is None or job.version.spec.target.pool == pool:
@@ -144,9 +159,23 @@ class Upcoming:
         is_whole = len(jobs) < MOST_JOBS and known_until >= now + DAY
         return Spread([(move, known[move.job]) for move in moves], before, after, len(found) - len(guests), is_whole)
 
-    async def _waiting(self, actor: Actor, window: Window, pool: str | None) -> tuple[list[Job], Instant]:
+    async def _coming(self, actor: Actor, before: Instant, limit: int) -> tuple[list[Coming], Instant]:
+        """Active jobs that wait for a fire, soonest first, and until when these are all of them. One whose version a newer release
+        wrote, and this one cannot read, is left out."""
+        found, known_until = await self._definitions.waiting(actor.tenant, before, limit)
+        numbers, now = {one.version for one in found}, self._clock.boottime()
+        if unknown := self._versions.unknown(numbers, now):
+            self._versions.learn(await self._definitions.versions(unknown))
+        versions = self._versions.known(numbers)
+        return [
+            Coming(id, version, next_fire_at, skip_at)
+            for id, number, next_fire_at, skip_at in found
+            if (version := versions.get(number)) is not None
+        ], known_until
+
+    async def _waiting(self, actor: Actor, window: Window, pool: str | None) -> tuple[list[Coming], Instant]:
         """The jobs that fire in a window, and until when these are all of them."""
-        jobs, known_until = await self._definitions.waiting_jobs(actor.tenant, window.until, MOST_JOBS + 1)
+        jobs, known_until = await self._coming(actor, window.until, MOST_JOBS + 1)
         until = min(window.until, known_until)
         if len(jobs) > MOST_JOBS:
             # Of those that were not read none fires before this one.
@@ -181,11 +210,12 @@ class Upcoming:
                     break
                 await asyncio.sleep(0)
             forecast.capped += len(own) > per_job
-            forecast.fires += [(at, job) for at in own[:per_job]]
+            held = Coming(job.id, job.version, job.next_fire_at, job.skip_at)
+            forecast.fires += [(at, held) for at in own[:per_job]]
         forecast.fires = sorted(((at, job) for at, job in forecast.fires if at < forecast.until), key=lambda fire: (fire[0], fire[1].id))
         return forecast
 
-    async def _gathered(self, jobs: list[Job], window: Window, until: Instant) -> Forecast | None:
+    async def _gathered(self, jobs: list[Coming], window: Window, until: Instant) -> Forecast | None:
         """All fires of a window, in no order; None when there are too many to gather job by job."""
         forecast = Forecast(until)
         for nth, job in enumerate(jobs):
@@ -196,7 +226,7 @@ class Upcoming:
             since = first + 1
             while schedule is not None:
                 some = self._foreseen.between(schedule, since, until, BREATHE_EVERY)
-                forecast.fires += [(at, job) for at in some]
+                forecast.fires += zip(some, repeat(job), strict=False)
                 if len(forecast.fires) > MOST_COUNTED:
                     return None
                 if len(some) < BREATHE_EVERY:
@@ -208,7 +238,7 @@ class Upcoming:
         return forecast
 
     async def _merge(
-        self, jobs: list[Job], window: Window, until: Instant, per_job: int, after: tuple[Instant, UUID] | None, limit: int
+        self, jobs: list[Coming], window: Window, until: Instant, per_job: int, after: tuple[Instant, UUID] | None, limit: int
     ) -> Forecast:
         """The first fires of a window, in the order of their times."""
         forecast = Forecast(until)
@@ -253,7 +283,7 @@ class Upcoming:
         return forecast
 
 
-def _first(job: Job, first: Instant) -> Instant | None:
+def _first(job: Coming, first: Instant) -> Instant | None:
     """The job's first fire at or after an instant. The one it waits for comes first, whatever its schedule says."""
     if job.next_fire_at is None or job.next_fire_at >= first:
         return job.next_fire_at

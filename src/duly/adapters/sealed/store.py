@@ -115,10 +115,6 @@ class SealedDefinitions(_Around):
     async def jobs_of_source(self, tenant: int, source: str, before: JobId | None, limit: int) -> list[Job]:
         return [self._opened_job(job) for job in await self._inner.jobs_of_source(tenant, source, before, limit)]
 
-    async def waiting_jobs(self, tenant: int, before: Instant, limit: int) -> tuple[list[Job], Instant]:
-        jobs, known_until = await self._inner.waiting_jobs(tenant, before, limit)
-        return [self._opened_job(job) for job in jobs], known_until
-
     async def changed_jobs(self, tenant: int, since: Instant, limit: int) -> list[Job]:
         return [self._opened_job(job) for job in await self._inner.changed_jobs(tenant, since, limit)]
 

@@ -26,7 +26,7 @@ from duly.domain.pauses import keeps_skip, past_pause
 from duly.domain.shards import shard_of
 from duly.domain.workflow.ids import step_job_id
 from duly.ports.calendars import SkipAnswer
-from duly.ports.store import Idempotency, JobFilter, JobStep, NewJob, Reschedule
+from duly.ports.store import Idempotency, JobFilter, JobStep, NewJob, Reschedule, Waiting
 
 # A definition may be large: so many of them are read by one statement.
 VERSIONS_AT_ONCE = 1_000
@@ -116,7 +116,7 @@ class SqlDefinitions:
     async def jobs_of_source(self, tenant: int, source: str, before: JobId | None, limit: int) -> list[Job]:
         return await self._engine.read(lambda: listing.of_source(tenant, source, before or LAST_ID, limit))
 
-    async def waiting_jobs(self, tenant: int, before: Instant, limit: int) -> tuple[list[Job], Instant]:
+    async def waiting(self, tenant: int, before: Instant, limit: int) -> tuple[list[Waiting], Instant]:
         return await self._engine.read(lambda: listing.waiting(tenant, before, limit, self._engine.name))
 
     async def changed_jobs(self, tenant: int, since: Instant, limit: int) -> list[Job]:

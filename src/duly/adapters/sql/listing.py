@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 from uuid import UUID
 
-from duly.adapters.sql.engine import Action, Call, one
+from duly.adapters.sql.engine import Action, Call, Row, one
 from duly.adapters.sql.rows import as_uuid, job_of
 from duly.domain.instants import Instant
 from duly.domain.job import Job
 from duly.domain.lifecycle import JobState
 from duly.domain.shards import SHARDS
-from duly.ports.store import JobFilter, JobStep
+from duly.ports.store import JobFilter, JobStep, Waiting
 
 # Larger than every id, so that the first page needs no statement of its own.
 LAST_ID = UUID(int=(1 << 128) - 1)
@@ -19,7 +20,7 @@ LAST_ID = UUID(int=(1 << 128) - 1)
 NAMES_AT_ONCE = 100_000
 # A tenant with so few jobs is sorted by itself; for any other the next fires of everybody are walked along.
 FEW_JOBS = 5_000
-_EVERYTHING = JobFilter(tenant=0)
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
 def step(wanted: JobFilter, chunk: int) -> Action[JobStep]:
@@ -39,10 +40,12 @@ def _ids(wanted: JobFilter, before: UUID, chunk: int) -> Action[tuple[list[UUID]
     elif wanted.state is not None:
         rows = yield Call("job_ids_in_state", params | {"state": wanted.state})
     elif wanted.search is not None:
-        rows = yield Call("job_ids_like", params | {"search": pattern(wanted.search), "looked_at": NAMES_AT_ONCE})
-        found = [as_uuid(row["id"]) for row in rows if not row["is_end"]]
-        ends = [as_uuid(row["id"]) for row in rows if row["is_end"]]
-        return found, found[-1] if len(found) == chunk else ends[0] if ends else None
+        named = {"search": pattern(wanted.search), "looked_at": NAMES_AT_ONCE}
+        found = [as_uuid(row["id"]) for row in (yield Call("job_ids_like", params | named))]
+        if len(found) == chunk:
+            return found, found[-1]
+        end = one((yield Call("job_ids_reach", {"tenant": wanted.tenant, "before": before, "looked_at": NAMES_AT_ONCE})))
+        return found, None if end is None else as_uuid(end["id"])
     else:
         rows = yield Call("job_ids", params)
     ids = sorted({as_uuid(row["id"]) for row in rows}, key=lambda id: id.int, reverse=True)[:chunk]
@@ -71,8 +74,8 @@ def sifted(wanted: JobFilter, ids: list[UUID], limit: int) -> Action[list[Job]]:
 
 
 def pattern(search: str) -> str:
-    """What a name must be like to contain this, whatever the case."""
-    escaped = search.lower().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    """What a name must be like to contain this, whatever the case of plain letters: SQLite knows no others."""
+    escaped = search.translate(_LOWER).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"
 
 
@@ -82,38 +85,36 @@ def of_source(tenant: int, source: str, before: UUID, limit: int) -> Action[list
     return (yield from sifted(JobFilter(tenant), [as_uuid(row["id"]) for row in rows], limit))
 
 
-def waiting(tenant: int, before: Instant, limit: int, engine: str) -> Action[tuple[list[Job], Instant]]:
+def waiting(tenant: int, before: Instant, limit: int, engine: str) -> Action[tuple[list[Waiting], Instant]]:
     """Active jobs that wait for a fire before an instant, soonest first, and until when these are all of them."""
     count = one((yield Call("count_live_jobs", {"tenant": tenant, "most": FEW_JOBS + 1})))["n"]
-    known_until = before
     if count <= FEW_JOBS:
-        rows = yield Call("waiting_jobs_of_few", {"tenant": tenant, "before": before, "few": FEW_JOBS + 1, "quota": limit})
-        ids = [as_uuid(row["id"]) for row in rows]
-    else:
-        # Shards are even: twice their share of what is wanted, and the soonest of them are all there.
-        each = 2 * limit // SHARDS + 1
-        ids, known_until = yield from (
-            _next_fires(tenant, before, limit, each) if engine == "postgres" else _merged(tenant, before, limit, each)
-        )
-    jobs = yield from sifted(JobFilter(tenant), ids, limit)
-    # One that moved between the two reads has no place among them any more.
-    waits = [job for job in jobs if job.next_fire_at is not None]
-    return sorted(waits, key=lambda job: (job.next_fire_at or 0, job.id.int)), known_until
+        rows = yield Call("waiting_of_few", {"tenant": tenant, "before": before, "few": FEW_JOBS + 1, "quota": limit})
+        return [_waiting_of(row) for row in rows], before
+    # Shards are even: twice their share of what is wanted, and the soonest of them are all there.
+    each = 2 * limit // SHARDS + 1
+    return (yield from _next_fires(tenant, before, limit, each) if engine == "postgres" else _merged(tenant, before, limit, each))
 
 
-def _next_fires(tenant: int, before: Instant, limit: int, each: int) -> Action[tuple[list[UUID], Instant]]:
+def _next_fires(tenant: int, before: Instant, limit: int, each: int) -> Action[tuple[list[Waiting], Instant]]:
     walk = {"before": before, "each": each}
     rows = yield Call("next_fires", walk | {"tenant": tenant, "quota": limit})
     known = one(rows or (yield Call("known_until", walk)))
-    return [as_uuid(row["job_id"]) for row in rows], before if known["known_until"] is None else known["known_until"]
+    return [_waiting_of(row) for row in rows], before if known["known_until"] is None else known["known_until"]
 
 
-def _merged(tenant: int, before: Instant, limit: int, each: int) -> Action[tuple[list[UUID], Instant]]:
-    known_until, found = before, []
+def _merged(tenant: int, before: Instant, limit: int, each: int) -> Action[tuple[list[Waiting], Instant]]:
+    known_until, found = before, list[Waiting]()
     for shard in range(SHARDS):
         rows = yield Call("next_fires_of_shard", {"tenant": tenant, "shard": shard, "before": before, "each": each})
         if len(rows) == each:
             known_until = min(known_until, max(row["next_fire_at"] for row in rows))
-        found += [(row["next_fire_at"], as_uuid(row["job_id"])) for row in rows if row["is_meant"]]
-    soonest = sorted((at, id.int, id) for at, id in found if at < known_until)
-    return [id for _, _, id in soonest[:limit]], known_until
+        found += [_waiting_of(row) for row in rows if row["is_meant"]]
+    soonest = sorted((one for one in found if one.next_fire_at < known_until), key=lambda one: (one.next_fire_at, one.id.int))
+    return soonest[:limit], known_until
+
+
+def _waiting_of(row: Row) -> Waiting:
+    next_fire_at, skip_at = row["next_fire_at"], row["skip_at"]
+    # A skip is spent once the schedule has moved past it.
+    return Waiting(as_uuid(row["job_id"]), row["version"], next_fire_at, None if skip_at is None or skip_at < next_fire_at else skip_at)

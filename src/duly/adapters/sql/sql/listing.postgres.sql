@@ -10,7 +10,7 @@ JOIN routes r ON r.route = v.route
 LEFT JOIN LATERAL (SELECT * FROM schedules WHERE job_id = j.id OFFSET 0) s ON true
 WHERE (:name::text IS NULL OR j.name = :name::text)
   AND (:state::smallint IS NULL OR CASE WHEN j.state = 0 AND j.paused_until > :now::bigint THEN 1 ELSE j.state END = :state::smallint)
-  AND (:search::text IS NULL OR lower(j.name) LIKE :search::text ESCAPE '\')
+  AND (:search::text IS NULL OR lower(j.name COLLATE "C") LIKE :search::text ESCAPE '\')
   AND (:handler::text IS NULL OR r.handler = :handler::text)
   AND (:pool::text IS NULL OR r.pool = :pool::text)
   AND (:type::text IS NULL OR v.definition -> 'timing' ->> 'type' = :type::text)
@@ -23,11 +23,20 @@ LIMIT :quota;
        j.id AS job_id, j.tenant, t.name AS tenant_name, j.state, j.created_at, j.paused_at, j.pause_reason, j.paused_by, j.paused_until,
        v.id AS version_id, v.version, v.route, v.definition, v.created_at AS version_created_at, s.next_fire_at, s.skip_at, s.skip_by
 
+-- name: job_ids_like
+-- Those of the next so many that have this in their names. The case of plain ASCII letters does not matter; to ask a locale about every
+-- name would cost several times as much.
+SELECT id
+FROM (SELECT id, name FROM jobs WHERE tenant = :tenant::int AND id < :before::uuid ORDER BY id DESC LIMIT :looked_at::int) looked
+WHERE lower(name COLLATE "C") LIKE :search::text ESCAPE '\'
+ORDER BY id DESC LIMIT :quota::int;
+
 -- name: next_fires
 -- Counted before the wall: whose they are is asked of each.
-SELECT n.job_id, n.next_fire_at, n.known_until
+SELECT n.job_id, j.version, n.next_fire_at, s.skip_at, n.known_until
 FROM duly_next_fires(:before::bigint, :each::int) n
-CROSS JOIN LATERAL (SELECT id FROM jobs WHERE id = n.job_id AND tenant = :tenant::int AND state = 0 OFFSET 0) j
+CROSS JOIN LATERAL (SELECT version FROM jobs WHERE id = n.job_id AND tenant = :tenant::int AND state = 0 OFFSET 0) j
+CROSS JOIN LATERAL (SELECT skip_at FROM schedules WHERE job_id = n.job_id OFFSET 0) s
 ORDER BY n.next_fire_at, n.job_id
 LIMIT :quota;
 

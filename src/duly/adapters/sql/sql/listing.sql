@@ -12,14 +12,9 @@ FROM (SELECT id FROM jobs WHERE tenant = :tenant AND name = :name AND state <> 3
 WHERE id < :before
 ORDER BY id DESC LIMIT :quota;
 
--- name: job_ids_like
--- Those of the next so many that have this in their names, and the last that was looked at if there may be more.
-WITH looked AS MATERIALIZED (
-    SELECT id, name FROM jobs WHERE tenant = :tenant AND id < :before ORDER BY id DESC LIMIT :looked_at
-)
-SELECT id, 0 AS is_end FROM (SELECT id FROM looked WHERE lower(name) LIKE :search ESCAPE '\' ORDER BY id DESC LIMIT :quota) found
-UNION ALL
-SELECT id, 1 AS is_end FROM (SELECT id FROM looked ORDER BY id LIMIT 1) last WHERE (SELECT count(*) FROM looked) = :looked_at;
+-- name: job_ids_reach
+-- The last of so many.
+SELECT id FROM jobs WHERE tenant = :tenant AND id < :before ORDER BY id DESC LIMIT 1 OFFSET :looked_at - 1;
 
 -- name: job_ids_in_state
 SELECT id FROM jobs WHERE tenant = :tenant AND state = :state AND id < :before ORDER BY id DESC LIMIT :quota;
@@ -35,10 +30,10 @@ FROM job_versions v JOIN jobs j ON j.id = v.job_id AND j.version = v.id
 WHERE v.definition ->> 'source' = :source AND j.tenant = :tenant AND j.state < 2 AND j.id < :before
 ORDER BY j.id DESC LIMIT :quota;
 
--- name: waiting_jobs_of_few
+-- name: waiting_of_few
 -- Of a tenant that has few jobs: all of them, sorted.
-SELECT j.id, s.next_fire_at
-FROM (SELECT id FROM jobs WHERE tenant = :tenant AND state = 0 LIMIT :few) j
+SELECT j.id AS job_id, j.version, s.next_fire_at, s.skip_at
+FROM (SELECT id, version FROM jobs WHERE tenant = :tenant AND state = 0 LIMIT :few) j
 JOIN schedules s ON s.job_id = j.id
 WHERE NOT s.paused AND s.next_fire_at < :before
 ORDER BY s.next_fire_at, j.id

@@ -24,8 +24,15 @@ LIMIT :quota;
        j.id AS job_id, j.tenant, t.name AS tenant_name, j.state, j.created_at, j.paused_at, j.pause_reason, j.paused_by, j.paused_until,
        v.id AS version_id, v.version, v.route, v.definition, v.created_at AS version_created_at, s.next_fire_at, s.skip_at, s.skip_by
 
+-- name: job_ids_like
+-- Those of the next so many that have this in their names.
+SELECT id
+FROM (SELECT id, name FROM jobs WHERE tenant = :tenant AND id < :before ORDER BY id DESC LIMIT :looked_at) looked
+WHERE lower(name) LIKE :search ESCAPE '\'
+LIMIT :quota;
+
 -- name: next_fires_of_shard
-SELECT s.job_id, s.next_fire_at, j.tenant = :tenant AND j.state = 0 AS is_meant
-FROM (SELECT job_id, next_fire_at FROM schedules
+SELECT s.job_id, j.version, s.next_fire_at, s.skip_at, j.tenant = :tenant AND j.state = 0 AS is_meant
+FROM (SELECT job_id, next_fire_at, skip_at FROM schedules
       WHERE shard = :shard AND NOT paused AND next_fire_at < :before ORDER BY next_fire_at LIMIT :each) s
 JOIN jobs j ON j.id = s.job_id;
