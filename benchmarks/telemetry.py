@@ -41,6 +41,7 @@ from benchmarks.usage import processor_seconds
 from duly import config
 from duly.adapters.system.clock import system_entropy
 from duly.compose import Node, open_nodes
+from duly.compose.collecting import collect_seldom
 from duly.compose.metrics import metrics_of
 from duly.compose.otlp import open_metric_sink
 from duly.compose.work import build_registry
@@ -100,6 +101,8 @@ class _UntilDone:
 async def telemetry(store: Scratch, scale: Scale, *, sample: str | None = None, counts: bool = True) -> Figures:
     """Without anything, beside metrics (`counts`) and traces of a part (`sample`)."""
     jobs, pairs = scale.jobs(10_000), []
+    # As `duly worker` does.
+    collect_seldom()
     with collecting() as url, tempfile.TemporaryDirectory() as marks, _marking(marks):
         settings = dict(COUNTED if counts else OFF)
         if sample is not None:

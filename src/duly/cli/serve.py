@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 SERVER_ROLES = ("api", "dispatcher", "sweeper", "pruner", "alerter")
 SCHEDULER_ROLES = ("dispatcher", "sweeper", "pruner", "alerter")
-YOUNG_OBJECTS = 20_000
 
 
 # ---------------------------------------------------------------- options
@@ -205,10 +203,9 @@ def _serve(arguments: Arguments, roles: Sequence[str]) -> int:
         app = application.load(reference)
     settings = settings_of(arguments, None if app is None else app.store)
     journal.set_up(settings)
-    # What was imported stays. A batch makes thousands of objects that die with it: to look through them at every 700 was a tenth of a
-    # worker's time.
-    gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS)
+    from duly.compose.collecting import collect_seldom
+
+    collect_seldom()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         wants_restart = runner.run(_run(settings, roles, app, reference, arguments.brief))
         for stream in (sys.stdout, sys.stderr):
