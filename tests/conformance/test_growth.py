@@ -168,11 +168,12 @@ async def look(world: World, job: Job, tenant: int) -> None:
     for standing in JobState:
         await definitions.job_step(JobFilter(tenant, now=now, state=standing), 1000)
     await definitions.jobs_of_source(tenant, "code:shop", None, 100)
-    await definitions.waiting_jobs(tenant, now + 30 * DAY, 2_000)
+    await definitions.waiting(tenant, now + 30 * DAY, 2_000)
     await definitions.changed_jobs(tenant, now - HOUR, 1000)
     await definitions.job(tenant, job.id)
     await definitions.job_named(tenant, f"rest-{ROWS - 77}")
     await store.audit.records(AuditFilter(tenant=tenant, limit=50))
+    await store.search.changes(tenant, now - HOUR, 200)
 
 
 # Who may read all of a table that lives: what is counted, or walked because it waits. None of them reads history.

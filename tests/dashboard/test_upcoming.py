@@ -143,6 +143,12 @@ def test_lanes_and_calendar_fit_a_phone(log_in: LogIn, fleet: Fleet) -> None:
         page.goto(f"{fleet.url}/upcoming?show={show}")
         ready(page)
         assert page.locator(part).evaluate("(table) => table.parentElement.scrollWidth <= table.parentElement.clientWidth"), show
+        # Whatever can be touched is large enough for a finger.
+        sizes = page.locator(f"{part} tbody a").evaluate_all(
+            "(links) => links.map((link) => [link.getBoundingClientRect().width, link.getBoundingClientRect().height])"
+        )
+        assert sizes, show
+        assert all(width >= 24 and height >= 24 for width, height in sizes), (show, sizes)
 
 
 def test_the_times_that_a_calendar_excludes_are_found_to_the_minute() -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from duly.dashboard.pages.overview import OverviewQuery, zoom_of
+from duly.dashboard.pages.overview import OverviewQuery, twin_of, zoom_of
 from duly.dashboard.terms import EXECUTION_KEYS, parse
 from duly.domain.instants import MINUTE
 from tests.dashboard.conftest import ready
 from tests.dashboard.fleet import NOW, Fleet
+from tests.http.conftest import VIEWER
 
 Visit = Callable[[str], Page]
 LogIn = Callable[..., Page]
@@ -120,3 +122,50 @@ def test_everything_is_done_by_buttons_too(visit: Visit, fleet: Fleet) -> None:
     expect(zoom).to_contain_text("20:00 to 20:20")
     zoom.get_by_role("link", name="Last hour").click()
     expect(page).to_have_url(fleet.url + "/")
+
+
+def test_charts_show_when_jobs_were_paused_and_have_a_table(visit: Visit, fleet: Fleet) -> None:
+    job = fleet.jobs["gpu-train"]
+    fleet.ask("POST", f"/v1/jobs/{job}/pause", {"reason": "the driver is new"})
+    fleet.ask("POST", f"/v1/jobs/{job}/resume", {})
+    page = visit("/")
+
+    for kind in ("paused", "resumed"):
+        expect(page.locator(f".chart .mark.{kind}")).to_have_count(3)
+        expect(page.locator(".legend.marks")).to_contain_text(kind)
+    page.get_by_text("The charts as a table").click()
+    table = page.get_by_role("group", name="The charts as a table")
+    expect(table.locator("tbody tr").first).to_contain_text("gpu-train paused; gpu-train resumed")
+    ended = sum(int(text.replace(",", "")) for text in table.locator("tbody tr td:nth-child(2)").all_inner_texts())
+    told = page.locator(".chart svg").first.get_attribute("aria-label") or ""
+    assert int(told.split(" ")[0].replace(",", "")) >= ended > 0
+
+    # What is open stays open when the charts are drawn anew.
+    id = fleet.ask("POST", f"/v1/jobs/{job}/executions", {})["executionId"]
+    fleet.ask("POST", f"/v1/executions/{id}/cancel", {})
+    expect(table.locator("tbody tr").first.locator("td:nth-child(4)")).to_have_text(re.compile("[1-9]"))
+    expect(table).to_be_visible()
+
+
+def test_whoever_may_not_see_the_trail_is_not_sent_there(log_in: LogIn, fleet: Fleet) -> None:
+    job = fleet.jobs["gpu-train"]
+    fleet.ask("POST", f"/v1/jobs/{job}/pause", {})
+    fleet.ask("POST", f"/v1/jobs/{job}/resume", {})
+    page = log_in(VIEWER)
+
+    expect(page.locator(".chart .mark.paused")).to_have_count(3)
+    expect(page.get_by_role("link", name="Who did that")).to_have_count(0)
+
+
+def test_the_table_of_the_charts_has_what_they_show() -> None:
+    empty: dict[str, Any] = {"ended": {}, "latenessP50Ms": None, "latenessP95Ms": None, "latenessP99Ms": None, "running": 0.0}
+    minutes = [dict(empty, at=f"2026-10-24T18:0{nth}:00Z") for nth in range(4)]
+    minutes[1]["ended"] = {"DEAD": 2}
+    minutes[2]["running"] = 0.5
+    changes = [{"at": "2026-10-24T18:03:00Z", "action": "job.change", "jobs": 12, "jobId": None, "jobName": None}]
+
+    assert [(row["at"][11:16], row["changes"]) for row in twin_of(minutes, changes)] == [
+        ("18:03", ["12 jobs changed"]),
+        ("18:02", []),
+        ("18:01", []),
+    ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import httpx
 
-from duly.domain.instants import SECOND
+from duly.domain.instants import MINUTE, SECOND
 from duly.domain.lifecycle import State
-from tests.http.conftest import STRANGER, Bench
+from tests.http.conftest import STRANGER, VIEWER, Bench
 
 
 async def test_the_history_tells_how_executions_ended_and_how_late_they_began(bench: Bench, admin: httpx.AsyncClient) -> None:
@@ -25,6 +25,28 @@ async def test_the_history_tells_how_executions_ended_and_how_late_they_began(be
     assert answer["minutes"][-1]["ended"] == {"SUCCEEDED": 1, "DEAD": 1}
     assert answer["latenessP95Ms"] == 2000.0
     assert (await bench.client(STRANGER).get("/v1/stats/history")).json()["latenessP95Ms"] is None
+
+
+async def test_the_history_tells_when_jobs_were_changed_and_paused(bench: Bench, admin: httpx.AsyncClient) -> None:
+    report, night = await bench.job(name="report", intervalSec=60), await bench.job(name="night")
+    bench.clock.turn(MINUTE)
+    await admin.put(f"/v1/jobs/{report}", json={"name": "report", "intervalSec": 90, "target": {"handler": "duly.echo"}})
+    bench.clock.turn(MINUTE)
+    for job in (report, night):
+        await admin.post(f"/v1/jobs/{job}/pause", json={"reason": "the database moves"})
+    bench.clock.turn(MINUTE)
+    await admin.post(f"/v1/jobs/{night}/resume", json={})
+
+    async def told(client: httpx.AsyncClient, minutes: int) -> list[tuple[str, int, str | None, str | None]]:
+        found = (await client.get("/v1/stats/history", params={"minutes": minutes})).json()["changes"]
+        return [(each["action"], each["jobs"], each["jobId"], each["jobName"]) for each in found]
+
+    everything = [("job.change", 1, report, "report"), ("job.pause", 2, None, None), ("job.resume", 1, night, "night")]
+    assert await told(admin, 5) == everything
+    # Nobody learns from it who did that: it is for everybody who may look.
+    assert await told(bench.client(VIEWER), 5) == everything
+    assert await told(admin, 1) == everything[1:]
+    assert await told(bench.client(STRANGER), 5) == []
 
 
 async def test_the_fires_of_a_job_say_what_the_clocks_do_to_them(bench: Bench, admin: httpx.AsyncClient) -> None:

@@ -14,7 +14,7 @@ from duly.domain.instants import MINUTE, to_rfc3339
 from duly.http.routing import Call, Reply, route
 from duly.usecases.jobs import next_fires
 from duly.usecases.preview import fire_view, words_of
-from duly.wire.history import HistoryView, milliseconds, minute_view
+from duly.wire.history import HistoryView, change_view, milliseconds, minute_view
 from duly.wire.jobs import JobView, job_view
 from duly.wire.schedules import JobFireView
 from duly.wire.shapes import Page
@@ -36,15 +36,18 @@ class FiresQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=Tru
 
 @route("GET", "/v1/stats/history", role=Role.VIEWER, answer=HistoryView)
 async def show_history(call: Call, query: HistoryQuery) -> Reply:
-    """The last minutes, one by one: how executions ended, how late they began, how many ran"""
+    """The last minutes, one by one: how executions ended, how late they began, how many ran; and when jobs were changed or paused"""
     now = call.now
-    since, ended = await call.services.fleet.ended(call.actor, now - query.minutes * MINUTE)
+    asked = now - query.minutes * MINUTE
+    since, ended = await call.services.fleet.ended(call.actor, asked)
+    changes = await call.services.fleet.changes(call.actor, asked)
     late = [max(0, each.started_at - each.due_at) for each in ended if each.is_first and each.started_at is not None]
     return Reply(
         HistoryView(
             since=to_rfc3339(since),
             until=to_rfc3339(now),
             minutes=[minute_view(minute) for minute in minutes(ended, since, now)],
+            changes=[change_view(change) for change in changes],
             lateness_p95_ms=milliseconds(nearest_rank(late, 0.95)),
         )
     )

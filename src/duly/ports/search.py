@@ -67,6 +67,16 @@ class Ended(NamedTuple):
     is_first: bool
 
 
+class Change(NamedTuple):
+    """What was done to jobs within a minute: how many there were, and one of them; its name is None when it is gone."""
+
+    at: Instant
+    action: str
+    jobs: int
+    job_id: JobId
+    name: str | None
+
+
 # However many are asked for, a step looks at no more.
 MOST_AT_ONCE = 1_000
 
@@ -97,6 +107,9 @@ class Search(Protocol):
 
         The instant says since when these are all that have ended.
         """
+
+    async def changes(self, tenant: int, since: Instant, most: int) -> list[Change]:
+        """When jobs of the tenant were changed, paused and resumed since then, minute by minute; of too many minutes the newest."""
 
     async def version_numbers(self, tenant: int, job_id: JobId, limit: int) -> list[int]:
         """The numbers of a job's versions, newest first, by which `Versions` finds them."""

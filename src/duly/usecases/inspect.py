@@ -9,11 +9,13 @@ from duly.domain.access import DEFAULT_TENANT_NUMBER, Actor
 from duly.domain.instants import HOUR, Instant
 from duly.domain.lifecycle import JobState, State
 from duly.ports.clock import Clock
-from duly.ports.search import Ended, Lately, Search
+from duly.ports.search import Change, Ended, Lately, Search
 from duly.ports.store import Insights, WorkerRow
 
 # So many of the newest executions tell what the last hour was like.
 LOOKED_AT = 5_000
+# So many changes are told, the newest.
+MOST_CHANGES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +105,7 @@ class Fleet:
     async def ended(self, actor: Actor, since: Instant) -> tuple[Instant, list[Ended]]:
         """How the tenant's newest executions ended, of as many as are looked at, and since when these are all of them."""
         return await self._search.ended(actor.tenant, since, LOOKED_AT)
+
+    async def changes(self, actor: Actor, since: Instant) -> list[Change]:
+        """When the tenant's jobs were changed, paused and resumed: what else may have made a difference."""
+        return await self._search.changes(actor.tenant, since, MOST_CHANGES)

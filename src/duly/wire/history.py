@@ -5,7 +5,9 @@ from __future__ import annotations
 from msgspec import field
 
 from duly.domain.history import Minute
+from duly.domain.ids import job_text
 from duly.domain.instants import MINUTE, to_rfc3339
+from duly.ports.search import Change
 from duly.wire.shapes import View
 
 
@@ -20,12 +22,23 @@ class MinuteStatsView(View, kw_only=True):
     running: float
 
 
+class ChangeView(View, kw_only=True):
+    """What was done to jobs within a minute (`job.change`, `job.pause` or `job.resume`): how many, and which if it was one."""
+
+    at: str
+    action: str
+    jobs: int
+    job_id: str | None
+    job_name: str | None
+
+
 class HistoryView(View, kw_only=True):
     """Minutes in order. Of very many executions the newest are looked at; `from` says since when the figures are complete."""
 
     since: str = field(name="from")
     until: str
     minutes: list[MinuteStatsView]
+    changes: list[ChangeView]
     lateness_p95_ms: float | None
 
 
@@ -38,6 +51,18 @@ def minute_view(minute: Minute) -> MinuteStatsView:
         lateness_p95_ms=milliseconds(minute.lateness_at(0.95)),
         lateness_p99_ms=milliseconds(minute.lateness_at(0.99)),
         running=round(minute.busy / MINUTE, 3),
+    )
+
+
+def change_view(change: Change) -> ChangeView:
+    """A change as the API answers it."""
+    is_one = change.jobs == 1
+    return ChangeView(
+        at=to_rfc3339(change.at),
+        action=change.action,
+        jobs=change.jobs,
+        job_id=job_text(change.job_id) if is_one else None,
+        job_name=change.name if is_one else None,
     )
 
 

@@ -11,9 +11,9 @@ from duly.adapters.sql.listing import LAST_ID
 from duly.adapters.sql.rows import as_uuid, encode, execution_of
 from duly.domain.execution import Execution
 from duly.domain.ids import ExecutionId, JobId, instant_of
-from duly.domain.instants import Instant
+from duly.domain.instants import MINUTE, Instant
 from duly.domain.lifecycle import State, Trigger
-from duly.ports.search import MOST_AT_ONCE, Ended, ExecutionSearch, Lately, Step
+from duly.ports.search import MOST_AT_ONCE, Change, Ended, ExecutionSearch, Lately, Step
 
 # Payloads are read whole and may be large: fewer of them are looked at in one step.
 CHUNK_OF_PAYLOADS = 200
@@ -85,6 +85,12 @@ class SqlSearch:
             ]
 
         return await self._engine.read(action)
+
+    async def changes(self, tenant: int, since: Instant, most: int) -> list[Change]:
+        rows = await self._engine.fetch("changes_since", {"tenant": tenant, "since": since, "quota": most})
+        return [
+            Change(row["minute"] * MINUTE, row["action"], int(row["jobs"]), as_uuid(row["job_id"]), row["name"]) for row in reversed(rows)
+        ]
 
     async def version_numbers(self, tenant: int, job_id: JobId, limit: int) -> list[int]:
         rows = await self._engine.fetch("version_numbers", {"tenant": tenant, "job_id": job_id, "quota": limit})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
-from duly.dashboard.words import between, clock_text, moment, span
-from duly.domain.instants import Instant
+from duly.dashboard.words import between, clock_text, counted, moment, span
+from duly.domain.instants import MINUTE, Instant
 
 WIDTH, HEIGHT, FOOT, LEFT = 420, 170, 18, 40
 ENDS = ("SUCCEEDED", "DEAD", "CANCELLED", "SKIPPED")
@@ -23,8 +24,46 @@ def _scale(most: float) -> float:
     return next((step * factor for factor in (1, 1.2, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * factor >= most), step * 10) if most > 1 else 1.0
 
 
-def _frame(title: str, minutes: Sequence[dict[str, Any]], view: Any, top: str, body: Markup) -> Markup:
+@dataclass(frozen=True, slots=True)
+class Lapse:
+    """The time that charts are over: its minutes, and what was done to jobs in them."""
+
+    minutes: Sequence[dict[str, Any]]
+    changes: Sequence[dict[str, Any]] = ()
+
+
+# How a change of jobs looks above the axis of time: a triangle, two bars, an arrow to the right. Each is eight wide.
+CHANGES = {
+    "job.change": ("changed", "M4 0L8 7H0Z"),
+    "job.pause": ("paused", "M0 0h3v8H0zM5 0h3v8H5z"),
+    "job.resume": ("resumed", "M0 0L8 4L0 8Z"),
+}
+
+
+def _changes(lapse: Lapse) -> Markup:
+    """A line where jobs were changed, paused or resumed, with a sign of its own on top."""
+    minutes, drawn = lapse.minutes, Markup()
+    first, each = moment(minutes[0]["at"]), (WIDTH - LEFT) / len(minutes)
+    for change in lapse.changes:
+        nth = (moment(change["at"]) - first) // MINUTE
+        if 0 <= nth < len(minutes):
+            x, (kind, sign) = LEFT + (nth + 0.5) * each, CHANGES[change["action"]]
+            drawn += Markup(
+                '<g class="mark {}" transform="translate({:.1f} 0)"><title>{}</title><path class="at" d="M0 10V{}"/>'
+                '<path transform="translate(-4 1)" d="{}"/></g>'
+            ).format(kind, x, change_words(change), HEIGHT - FOOT, sign)
+    return drawn
+
+
+def change_words(change: dict[str, Any]) -> str:
+    """What was done: to the job of that name, or to how many."""
+    kind, _ = CHANGES[change["action"]]
+    return f"{change['jobName'] or counted(change['jobs'], 'job')} {kind}"
+
+
+def _frame(title: str, lapse: Lapse, view: Any, top: str, body: Markup) -> Markup:
     """The axes with three times and the greatest value."""
+    minutes = lapse.minutes
     zone = view.preferences.zone_for()
     bottom = HEIGHT - FOOT
     marks = Markup()
@@ -38,13 +77,14 @@ def _frame(title: str, minutes: Sequence[dict[str, Any]], view: Any, top: str, b
     scale = Markup('<text x="{}" y="14" text-anchor="end">{}</text><text x="{}" y="{}" text-anchor="end">0</text>').format(
         LEFT - 6, top, LEFT - 6, bottom
     )
-    return Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}" data-left="{}">{}{}{}{}</svg>').format(
-        WIDTH, HEIGHT, title, LEFT, lines, body, scale, marks
+    return Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}" data-left="{}">{}{}{}{}{}</svg>').format(
+        WIDTH, HEIGHT, title, LEFT, lines, body, _changes(lapse), scale, marks
     )
 
 
-def throughput(minutes: Sequence[dict[str, Any]], view: Any) -> Markup:
+def throughput(lapse: Lapse, view: Any) -> Markup:
     """How many ended in each minute, by how."""
+    minutes = lapse.minutes
     top = _scale(max((sum(minute["ended"].values()) for minute in minutes), default=0))
     each = (WIDTH - LEFT) / max(len(minutes), 1)
     bottom = HEIGHT - FOOT
@@ -62,7 +102,7 @@ def throughput(minutes: Sequence[dict[str, Any]], view: Any) -> Markup:
             )
     total = sum(sum(minute["ended"].values()) for minute in minutes)
     dead = sum(minute["ended"].get("DEAD", 0) for minute in minutes)
-    return _frame(f"{total} executions ended in {len(minutes)} minutes, {dead} of them dead", minutes, view, f"{top:.0f}", bars)
+    return _frame(f"{total} executions ended in {len(minutes)} minutes, {dead} of them dead", lapse, view, f"{top:.0f}", bars)
 
 
 def _path(values: Sequence[float | None], top: float) -> str:
@@ -75,20 +115,21 @@ def _path(values: Sequence[float | None], top: float) -> str:
     return "M" + "L".join(points) if points else ""
 
 
-def lateness(minutes: Sequence[dict[str, Any]], view: Any) -> Markup:
+def lateness(lapse: Lapse, view: Any) -> Markup:
     """The percentiles of lateness in each minute."""
+    minutes = lapse.minutes
     greatest = max((minute["latenessP99Ms"] or 0 for minute in minutes), default=0)
     top = _scale(greatest)
     lines = Markup()
     for name in ("p50", "p95", "p99"):
         values = [minute[f"lateness{name.upper()}Ms"] for minute in minutes]
         lines += Markup('<path class="line {}" d="{}"/>').format(name, _path(values, top))
-    return _frame(f"Lateness of starts; the worst p99 of a minute is {span(greatest)}", minutes, view, span(top), lines)
+    return _frame(f"Lateness of starts; the worst p99 of a minute is {span(greatest)}", lapse, view, span(top), lines)
 
 
-def running(minutes: Sequence[dict[str, Any]], slots: int, view: Any) -> Markup:
+def running(lapse: Lapse, slots: int, view: Any) -> Markup:
     """How many ran in each minute, beside how many could."""
-    values = [minute["running"] for minute in minutes]
+    values = [minute["running"] for minute in lapse.minutes]
     top = _scale(max([*values, slots, 1]))
     line, bottom = _path(values, top), HEIGHT - FOOT
     y = bottom - min(slots / top, 1) * (bottom - 10)
@@ -98,7 +139,7 @@ def running(minutes: Sequence[dict[str, Any]], slots: int, view: Any) -> Markup:
         area, line, LEFT, y, WIDTH
     )
     return _frame(
-        f"At most {max(values, default=0):.1f} ran on average in a minute; there are {slots} slots", minutes, view, f"{top:.0f}", body
+        f"At most {max(values, default=0):.1f} ran on average in a minute; there are {slots} slots", lapse, view, f"{top:.0f}", body
     )
 
 

@@ -21,8 +21,8 @@ from duly.domain.instants import HOUR, MINUTE, SECOND, Instant
 MOST_LANES = 30
 MOST_PAUSED = 10
 MOST_BATCHES = 200
-# What is closer than this is hard to hit on its own: a twentieth of the width.
-NEAR = 3 * MINUTE
+# What is closer than this is hard to hit on its own: 24 pixels of a phone's width.
+NEAR = 285 * SECOND
 _TALL = 28
 _HATCH = Markup(
     '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
@@ -166,7 +166,7 @@ def _bar(fire: dict[str, Any]) -> Bar:
 def _batched(bars: Sequence[Bar], near: int) -> list[Batch]:
     found: list[Batch] = []
     for bar in bars:
-        if found and bar.due < max(found[-1].end, found[-1].last + near):
+        if found and bar.due < max(found[-1].end, found[-1].first + near):
             found[-1].last, found[-1].end, found[-1].fires = bar.due, max(found[-1].end, bar.end), found[-1].fires + 1
         else:
             found.append(Batch(bar.due, bar.due, bar.end, 1))

@@ -19,6 +19,8 @@ PAUSED_LONG = 7 * DAY
 WAITED_LONG = MINUTE
 SHOWN = 10
 MOST_CAUSES = 6
+# Of the table beside the charts.
+MOST_ROWS = 60
 # A minute of which nothing is known.
 NOTHING: dict[str, Any] = {"ended": {}, "latenessP50Ms": None, "latenessP95Ms": None, "latenessP99Ms": None, "running": 0.0}
 # With so many jobs nobody begins.
@@ -124,7 +126,7 @@ async def show_overview(call: Call, query: OverviewQuery) -> Reply:
         history = await view.get("/v1/stats/history", minutes=HOUR_MINUTES)
         context["late"] = history["latenessP95Ms"]
         if view.wants("charts"):
-            context |= await _zoomed(view, zoom, history["minutes"], slots)
+            context |= await _zoomed(view, zoom, history, slots)
     if view.wants("causes"):
         context["causes"] = causes_of((await view.get("/v1/dead-letters"))["items"])
     if view.wants("verdict", "attention"):
@@ -146,31 +148,45 @@ async def _beginning(view: View, stats: dict[str, Any]) -> tuple[bool, bool]:
     return has_ended, not has_ended and len(runs) < FEW_JOBS
 
 
-async def _zoomed(view: View, zoom: Zoom, minutes: list[dict[str, Any]], slots: int) -> dict[str, Any]:
+async def _zoomed(view: View, zoom: Zoom, history: dict[str, Any], slots: int) -> dict[str, Any]:
     """The charts of the time that is shown, and what leads to the runs that were due in it."""
     first, last = zoom.since * MINUTE, zoom.until * MINUTE
     if zoom.is_chosen:
         back = max(zoom.now - zoom.since + 1, 1)
-        known = (await view.get("/v1/stats/history", minutes=min(back, MOST_MINUTES)))["minutes"]
-        minutes = [minute for minute in known if first <= moment(minute["at"]) < last]
+        history = await view.get("/v1/stats/history", minutes=min(back, MOST_MINUTES))
+    minutes = history["minutes"]
+    if zoom.is_chosen:
+        minutes = [minute for minute in minutes if first <= moment(minute["at"]) < last]
     if not minutes:
         minutes = [dict(NOTHING, at=to_rfc3339(at)) for at in range(first, last, MINUTE)]
-    zone = view.preferences.zone_for()
+    zone, start = view.preferences.zone_for(), moment(minutes[0]["at"])
+    changes = [change for change in history["changes"] if start <= moment(change["at"]) < last]
     return {
         "zoom": zoom,
-        "drawn": {"first": moment(minutes[0]["at"]) // MINUTE, "count": len(minutes)},
+        "drawn": {"first": start // MINUTE, "count": len(minutes)},
         "shown": f"{local(first, zone):%H:%M} to {local(last, zone):%H:%M}",
         "runs": urlencode({"q": f"since:{to_rfc3339(first)} until:{to_rfc3339(last)}"}),
-        "charts": _charts(view, minutes, slots),
+        "charts": _charts(view, charts.Lapse(minutes, changes), slots),
+        "signs": [sign for action, sign in charts.CHANGES.items() if any(change["action"] == action for change in changes)],
+        "twin": twin_of(minutes, changes),
     }
 
 
-def _charts(view: View, minutes: list[dict[str, Any]], slots: int) -> dict[str, Any]:
+def _charts(view: View, lapse: charts.Lapse, slots: int) -> dict[str, Any]:
     return {
-        "throughput": charts.throughput(minutes, view),
-        "lateness": charts.lateness(minutes, view),
-        "running": charts.running(minutes, slots, view),
+        "throughput": charts.throughput(lapse, view),
+        "lateness": charts.lateness(lapse, view),
+        "running": charts.running(lapse, slots, view),
     }
+
+
+def twin_of(minutes: list[dict[str, Any]], changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The charts as a table: the minutes in which anything was or was done, newest first."""
+    done: dict[Instant, list[str]] = {}
+    for change in changes:
+        done.setdefault(moment(change["at"]), []).append(charts.change_words(change))
+    rows = [{**minute, "changes": done.get(moment(minute["at"]), [])} for minute in reversed(minutes)]
+    return [row for row in rows if row["ended"] or row["latenessP50Ms"] is not None or row["running"] or row["changes"]][:MOST_ROWS]
 
 
 def causes_of(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:

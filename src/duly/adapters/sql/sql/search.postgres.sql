@@ -63,3 +63,13 @@ SELECT e.due_at, o.started_at, o.finished_at, o.state, o.attempt
 FROM unnest(:ids::uuid[]) AS f (id)
 CROSS JOIN LATERAL (SELECT id, due_at FROM executions WHERE id = f.id AND tenant = :tenant::int OFFSET 0) e
 CROSS JOIN LATERAL (SELECT state, attempt, started_at, finished_at FROM outcomes WHERE id = e.id OFFSET 0) o;
+
+-- name: changes_since
+-- What was done to jobs, by minute: how many, and one of them. The actions are those of the index.
+SELECT c.minute, c.action, c.jobs, c.job_id, (SELECT j.name FROM jobs j WHERE j.id = c.job_id AND j.tenant = :tenant::int) AS name
+FROM (SELECT a.at / 60000000 AS minute, a.action, count(DISTINCT a.job_id) AS jobs, (array_agg(a.job_id))[1] AS job_id, min(a.place) AS place
+      FROM audit a
+      WHERE a.tenant = :tenant::int AND a.at >= :since::bigint AND a.action IN ('job.change', 'job.pause', 'job.resume')
+      GROUP BY 1, 2) c
+ORDER BY c.minute DESC, c.place DESC
+LIMIT :quota::int;

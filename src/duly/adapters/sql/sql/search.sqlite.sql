@@ -56,3 +56,13 @@ FROM nth
 CROSS JOIN executions e ON e.id = substr(:ids, nth.n * 16 + 1, 16)
 JOIN outcomes o ON o.id = e.id
 WHERE CASE WHEN n IS NULL THEN FALSE ELSE e.tenant = :tenant END;
+
+-- name: changes_since
+-- What was done to jobs, by minute: how many, and one of them. The actions are those of the index.
+SELECT c.minute, c.action, c.jobs, c.job_id, (SELECT j.name FROM jobs j WHERE j.id = c.job_id AND j.tenant = :tenant) AS name
+FROM (SELECT a.at / 60000000 AS minute, a.action, count(DISTINCT a.job_id) AS jobs, min(a.job_id) AS job_id, min(a.place) AS place
+      FROM audit a
+      WHERE a.tenant = :tenant AND a.at >= :since AND a.action IN ('job.change', 'job.pause', 'job.resume')
+      GROUP BY 1, 2) c
+ORDER BY c.minute DESC, c.place DESC
+LIMIT :quota;
