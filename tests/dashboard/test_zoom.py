@@ -157,6 +157,27 @@ def test_whoever_may_not_see_the_trail_is_not_sent_there(log_in: LogIn, fleet: F
     expect(page.get_by_role("link", name="Who did that")).to_have_count(0)
 
 
+def test_one_of_many_folds_that_say_the_same_stays_open_alone(visit: Visit, fleet: Fleet) -> None:
+    path = f"/v1/jobs/{fleet.jobs['gpu-train']}"
+    plain = {"name": "gpu-train", "target": {"handler": "train", "pool": "gpu"}}
+    for nth in (1, 2, 3):
+        changed = {"timeoutSec": 60 + nth, "stopGraceSec": nth, "killGraceSec": nth, "maxQueued": nth, "description": f"turn {nth}"}
+        fleet.ask("PUT", path, plain | changed)
+    page = visit("/audit?q=action:job.change")
+    folds = page.locator("[data-rows] details")
+    says = folds.nth(1).inner_text()
+    assert folds.first.inner_text() == says
+    folds.first.locator("summary").click()
+    opened = page.locator("[data-rows] tr").first.get_attribute("id")
+
+    # Another record comes, and the list is drawn anew: not while the pointer is over it.
+    page.mouse.move(0, 0)
+    fleet.ask("PUT", path, plain)
+    expect(page.locator("[data-rows] tr").first).not_to_have_id(str(opened))
+    expect(page.locator("[data-rows] details[open]")).to_have_count(1)
+    expect(page.locator(f"#{opened} details[open]")).to_have_count(1)
+
+
 def test_the_table_of_the_charts_has_what_they_show() -> None:
     empty: dict[str, Any] = {"ended": {}, "latenessP50Ms": None, "latenessP95Ms": None, "latenessP99Ms": None, "running": 0.0}
     minutes = [dict(empty, at=f"2026-10-24T18:0{nth}:00Z") for nth in range(4)]

@@ -149,3 +149,19 @@ async def test_who_is_cancelled_takes_both_calls_with_him() -> None:
         await task
 
     assert [future.cancelled() for future in never] == [True, True]
+
+
+async def test_who_is_cancelled_while_the_one_call_outlasts_the_failed_other_takes_it_with_him() -> None:
+    never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def wait() -> None:
+        await never
+
+    task = asyncio.create_task(loop.both(wait(), _after(0, ValueError("the store is away"))))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert never.cancelled()

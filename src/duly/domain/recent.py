@@ -26,6 +26,9 @@ class Recent(Generic[V]):
         self._young: dict[int, V] = {}
         self._old: dict[int, V] = {}
 
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
     def unknown(self, wanted: set[int], now: Instant) -> list[int]:
         """Which of these must be looked up, in order. The others are kept for another generation."""
         # A clock that was set back must not keep everything for ever.

@@ -87,7 +87,12 @@ async def both(one: Coroutine[Any, Any, T], other: Coroutine[Any, Any, S]) -> tu
     except BaseException as error:
         if isinstance(error, asyncio.CancelledError):
             task.cancel()
-        await asyncio.wait((task,))
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait((task,))
+            raise
         if not task.cancelled():
             # Seen: whoever is left with two errors is told of one.
             task.exception()

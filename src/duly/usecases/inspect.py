@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from duly.domain.access import DEFAULT_TENANT_NUMBER, Actor
-from duly.domain.instants import HOUR, Instant
+from duly.domain.instants import DAY, HOUR, MINUTE, Instant
 from duly.domain.lifecycle import JobState, State
 from duly.ports.clock import Clock
 from duly.ports.search import Change, Ended, Lately, Search
@@ -14,8 +14,8 @@ from duly.ports.store import Insights, WorkerRow
 
 # So many of the newest executions tell what the last hour was like.
 LOOKED_AT = 5_000
-# So many changes are told, the newest.
-MOST_CHANGES = 200
+# A day has no more minutes in which jobs were changed, paused or resumed.
+MOST_CHANGES = 3 * DAY // MINUTE
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from duly.domain.busy import Fire, busy
 from duly.domain.expected import Expected
 from duly.domain.ids import JobId
 from duly.domain.instants import DAY, MINUTE, Instant, Micros
-from duly.domain.job import JobVersion, Timing
+from duly.domain.job import JobVersion, Target, Timing
 from duly.domain.lifecycle import JobState
 from duly.domain.recent import Recent
 from duly.domain.schedule import next_fire
@@ -31,6 +31,8 @@ from duly.ports.store import Definitions, JobFilter
 from duly.usecases.foreseen import Foreseen
 
 MOST_JOBS = 5_000
+# So many are remembered, of all tenants that look ahead; then all are forgotten.
+MOST_VERSIONS = 50_000
 MOST_FIRES = 20_000
 # Counted by the minute: a week of as many daily jobs, and some.
 MOST_COUNTED = 50_000
@@ -156,16 +158,21 @@ class Upcoming:
         moved = {move.job: minutes_of(replace(guests[move.job][0], cron=move.after), move.job, now) for move in moves}
         before = Counter(minute * MINUTE for _, minutes in guests.values() for minute in minutes)
         after = Counter(minute * MINUTE for id, (_, minutes) in guests.items() for minute in moved.get(id, minutes))
-        is_whole = len(jobs) < MOST_JOBS and known_until >= now + DAY
+        is_whole = known_until >= now + DAY
         return Spread([(move, known[move.job]) for move in moves], before, after, len(found) - len(guests), is_whole)
 
     async def _coming(self, actor: Actor, before: Instant, limit: int) -> tuple[list[Coming], Instant]:
-        """Active jobs that wait for a fire, soonest first, and until when these are all of them. One whose version a newer release
-        wrote, and this one cannot read, is left out."""
-        found, known_until = await self._definitions.waiting(actor.tenant, before, limit)
+        """At most so many active jobs that wait for a fire, soonest first, and until when these are all of them. One whose version a
+        newer release wrote, and this one cannot read, is left out."""
+        found, known_until = await self._definitions.waiting(actor.tenant, before, limit + 1)
+        if len(found) > limit:
+            # Of those that were not read none fires before this one.
+            known_until = min(known_until, found.pop().next_fire_at)
         numbers, now = {one.version for one in found}, self._clock.boottime()
+        if len(self._versions) > MOST_VERSIONS:
+            self._versions = Recent()
         if unknown := self._versions.unknown(numbers, now):
-            self._versions.learn(await self._definitions.versions(unknown))
+            self._versions.learn({number: _lean(version) for number, version in (await self._definitions.versions(unknown)).items()})
         versions = self._versions.known(numbers)
         return [
             Coming(id, version, next_fire_at, skip_at)
@@ -175,11 +182,8 @@ class Upcoming:
 
     async def _waiting(self, actor: Actor, window: Window, pool: str | None) -> tuple[list[Coming], Instant]:
         """The jobs that fire in a window, and until when these are all of them."""
-        jobs, known_until = await self._coming(actor, window.until, MOST_JOBS + 1)
+        jobs, known_until = await self._coming(actor, window.until, MOST_JOBS)
         until = min(window.until, known_until)
-        if len(jobs) > MOST_JOBS:
-            # Of those that were not read none fires before this one.
-            until = min(until, jobs.pop().next_fire_at or 0)
         return [job for job in jobs if pool is None or job.version.spec.target.pool == pool], until
 
     async def _held_back(self, actor: Actor, window: Window, pool: str | None, now: Instant, per_job: int) -> Forecast:
@@ -281,6 +285,12 @@ class Upcoming:
             if computed % BREATHE_EVERY == 0:
                 await asyncio.sleep(0)
         return forecast
+
+
+def _lean(version: JobVersion) -> JobVersion:
+    """What is kept of a version: when it fires, and how it is called. What it runs with may be large, and secret."""
+    spec = version.spec
+    return replace(version, spec=replace(spec, payload=None, steps=(), target=Target(pool=spec.target.pool, handler=spec.target.handler)))
 
 
 def _first(job: Coming, first: Instant) -> Instant | None:

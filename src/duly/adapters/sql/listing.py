@@ -41,11 +41,10 @@ def _ids(wanted: JobFilter, before: UUID, chunk: int) -> Action[tuple[list[UUID]
         rows = yield Call("job_ids_in_state", params | {"state": wanted.state})
     elif wanted.search is not None:
         named = {"search": pattern(wanted.search), "looked_at": NAMES_AT_ONCE}
-        found = [as_uuid(row["id"]) for row in (yield Call("job_ids_like", params | named))]
-        if len(found) == chunk:
-            return found, found[-1]
-        end = one((yield Call("job_ids_reach", {"tenant": wanted.tenant, "before": before, "looked_at": NAMES_AT_ONCE})))
-        return found, None if end is None else as_uuid(end["id"])
+        rows = yield Call("job_ids_like", params | named)
+        found = [as_uuid(row["id"]) for row in rows if row["is_like"]][:chunk]
+        ends = [as_uuid(row["id"]) for row in rows if row["is_end"]]
+        return found, found[-1] if len(found) == chunk else ends[0] if ends else None
     else:
         rows = yield Call("job_ids", params)
     ids = sorted({as_uuid(row["id"]) for row in rows}, key=lambda id: id.int, reverse=True)[:chunk]

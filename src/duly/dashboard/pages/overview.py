@@ -19,8 +19,8 @@ PAUSED_LONG = 7 * DAY
 WAITED_LONG = MINUTE
 SHOWN = 10
 MOST_CAUSES = 6
-# Of the table beside the charts.
-MOST_ROWS = 60
+# Of the table beside the charts: pages stay small.
+MOST_ROWS = 180
 # A minute of which nothing is known.
 NOTHING: dict[str, Any] = {"ended": {}, "latenessP50Ms": None, "latenessP95Ms": None, "latenessP99Ms": None, "running": 0.0}
 # With so many jobs nobody begins.
@@ -161,6 +161,7 @@ async def _zoomed(view: View, zoom: Zoom, history: dict[str, Any], slots: int) -
         minutes = [dict(NOTHING, at=to_rfc3339(at)) for at in range(first, last, MINUTE)]
     zone, start = view.preferences.zone_for(), moment(minutes[0]["at"])
     changes = [change for change in history["changes"] if start <= moment(change["at"]) < last]
+    twin = twin_of(minutes, changes)
     return {
         "zoom": zoom,
         "drawn": {"first": start // MINUTE, "count": len(minutes)},
@@ -168,7 +169,8 @@ async def _zoomed(view: View, zoom: Zoom, history: dict[str, Any], slots: int) -
         "runs": urlencode({"q": f"since:{to_rfc3339(first)} until:{to_rfc3339(last)}"}),
         "charts": _charts(view, charts.Lapse(minutes, changes), slots),
         "signs": [sign for action, sign in charts.CHANGES.items() if any(change["action"] == action for change in changes)],
-        "twin": twin_of(minutes, changes),
+        "twin": twin[:MOST_ROWS],
+        "left_out": max(len(twin) - MOST_ROWS, 0),
     }
 
 
@@ -186,7 +188,7 @@ def twin_of(minutes: list[dict[str, Any]], changes: list[dict[str, Any]]) -> lis
     for change in changes:
         done.setdefault(moment(change["at"]), []).append(charts.change_words(change))
     rows = [{**minute, "changes": done.get(moment(minute["at"]), [])} for minute in reversed(minutes)]
-    return [row for row in rows if row["ended"] or row["latenessP50Ms"] is not None or row["running"] or row["changes"]][:MOST_ROWS]
+    return [row for row in rows if row["ended"] or row["latenessP50Ms"] is not None or row["running"] or row["changes"]]
 
 
 def causes_of(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -24,12 +24,14 @@ LIMIT :quota;
        v.id AS version_id, v.version, v.route, v.definition, v.created_at AS version_created_at, s.next_fire_at, s.skip_at, s.skip_by
 
 -- name: job_ids_like
--- Those of the next so many that have this in their names. The case of plain ASCII letters does not matter; to ask a locale about every
--- name would cost several times as much.
-SELECT id
-FROM (SELECT id, name FROM jobs WHERE tenant = :tenant::int AND id < :before::uuid ORDER BY id DESC LIMIT :looked_at::int) looked
-WHERE lower(name COLLATE "C") LIKE :search::text ESCAPE '\'
-ORDER BY id DESC LIMIT :quota::int;
+-- Those of the next so many that have this in their names, and the last that was looked at if there may be more. The case of plain ASCII
+-- letters does not matter; to ask a locale about every name would cost several times as much.
+SELECT id, is_like, nth = :looked_at::int AS is_end
+FROM (SELECT id, nth, lower(name COLLATE "C") LIKE :search::text ESCAPE '\' AS is_like
+      FROM (SELECT id, name, row_number() OVER (ORDER BY id DESC) AS nth FROM jobs
+            WHERE tenant = :tenant::int AND id < :before::uuid ORDER BY id DESC LIMIT :looked_at::int) numbered) looked
+WHERE is_like OR nth = :looked_at::int
+ORDER BY nth LIMIT :quota::int + 1;
 
 -- name: next_fires
 -- Counted before the wall: whose they are is asked of each.

@@ -12,10 +12,6 @@ FROM (SELECT id FROM jobs WHERE tenant = :tenant AND name = :name AND state <> 3
 WHERE id < :before
 ORDER BY id DESC LIMIT :quota;
 
--- name: job_ids_reach
--- The last of so many.
-SELECT id FROM jobs WHERE tenant = :tenant AND id < :before ORDER BY id DESC LIMIT 1 OFFSET :looked_at - 1;
-
 -- name: job_ids_in_state
 SELECT id FROM jobs WHERE tenant = :tenant AND state = :state AND id < :before ORDER BY id DESC LIMIT :quota;
 

@@ -25,11 +25,15 @@ LIMIT :quota;
        v.id AS version_id, v.version, v.route, v.definition, v.created_at AS version_created_at, s.next_fire_at, s.skip_at, s.skip_by
 
 -- name: job_ids_like
--- Those of the next so many that have this in their names.
-SELECT id
-FROM (SELECT id, name FROM jobs WHERE tenant = :tenant AND id < :before ORDER BY id DESC LIMIT :looked_at) looked
-WHERE lower(name) LIKE :search ESCAPE '\'
-LIMIT :quota;
+-- Those of the next so many that have this in their names, and the last that was looked at if there may be more.
+SELECT id, 1 AS is_like, 0 AS is_end
+FROM (SELECT id
+      FROM (SELECT id, name FROM jobs WHERE tenant = :tenant AND id < :before ORDER BY id DESC LIMIT :looked_at) looked
+      WHERE lower(name) LIKE :search ESCAPE '\'
+      LIMIT :quota) found
+UNION ALL
+SELECT id, 0 AS is_like, 1 AS is_end
+FROM (SELECT id FROM jobs WHERE tenant = :tenant AND id < :before ORDER BY id DESC LIMIT 1 OFFSET :looked_at - 1) last;
 
 -- name: next_fires_of_shard
 SELECT s.job_id, j.version, s.next_fire_at, s.skip_at, j.tenant = :tenant AND j.state = 0 AS is_meant

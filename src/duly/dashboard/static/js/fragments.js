@@ -51,16 +51,16 @@ async function fetchPart(element, part) {
   document.documentElement.dataset.sequence = String(++sequence);
 }
 
-/** The parts that can be unfolded, by what they say. @param {Element | null} element */
-const folds = (element) => /** @type {HTMLDetailsElement[]} */ ([...(element?.querySelectorAll("details") ?? [])]).map((fold) => ({ fold, says: fold.querySelector("summary")?.textContent ?? "" }));
+/** The parts that can be unfolded, by where they are and what they say. @param {Element | null} element */
+const folds = (element) => /** @type {HTMLDetailsElement[]} */ ([...(element?.querySelectorAll("details") ?? [])]).map((fold) => ({ fold, name: `${fold.closest("[id]")?.id} ${fold.querySelector("summary")?.textContent}` }));
 
 /** Change an element into what the server says, keeping what has stayed the same and what was unfolded. @param {HTMLElement} element @param {string} text */
 async function morph(element, text) {
   const id = element.id;
-  const open = new Set(folds(element).filter(({ fold }) => fold.open).map(({ says }) => says));
+  const open = new Set(folds(element).filter(({ fold }) => fold.open).map(({ name }) => name));
   await htmx.swap({ sourceElement: element, target: element, text, swap: "outerMorph", transition: false });
   const after = document.getElementById(id);
-  for (const { fold, says } of folds(after)) if (open.has(says)) fold.open = true;
+  for (const { fold, name } of folds(after)) if (open.has(name)) fold.open = true;
   document.dispatchEvent(new CustomEvent("duly:changed", { detail: { element: after } }));
 }
 
