@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from duly.domain.ids import JobId
 from duly.domain.instants import MINUTE, Instant, Micros
 from duly.domain.lifecycle import State
 
@@ -21,6 +23,16 @@ class Minute:
     def lateness_at(self, share: float) -> Micros | None:
         """The smallest lateness that this share of what began did not exceed; None when nothing began."""
         return nearest_rank(self.lateness, share)
+
+
+class Change(NamedTuple):
+    """What was done to jobs within a minute: how many there were, and one of them; its name is None when it is gone."""
+
+    at: Instant
+    action: str
+    jobs: int
+    job_id: JobId
+    name: str | None
 
 
 def nearest_rank(values: Sequence[Micros], share: float) -> Micros | None:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from duly.domain.execution import Execution, WorkerId
+from duly.domain.history import Change
 from duly.domain.ids import ExecutionId, JobId
 from duly.domain.instants import Instant
 from duly.domain.lifecycle import Outcome, State, Trigger
@@ -65,16 +66,6 @@ class Ended(NamedTuple):
     finished_at: Instant
     state: State
     is_first: bool
-
-
-class Change(NamedTuple):
-    """What was done to jobs within a minute: how many there were, and one of them; its name is None when it is gone."""
-
-    at: Instant
-    action: str
-    jobs: int
-    job_id: JobId
-    name: str | None
 
 
 # However many are asked for, a step looks at no more.

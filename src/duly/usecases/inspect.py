@@ -6,10 +6,11 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from duly.domain.access import DEFAULT_TENANT_NUMBER, Actor
+from duly.domain.history import Change
 from duly.domain.instants import DAY, HOUR, MINUTE, Instant
 from duly.domain.lifecycle import JobState, State
 from duly.ports.clock import Clock
-from duly.ports.search import Change, Ended, Lately, Search
+from duly.ports.search import Ended, Lately, Search
 from duly.ports.store import Insights, WorkerRow
 
 # So many of the newest executions tell what the last hour was like.

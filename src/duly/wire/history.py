@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from msgspec import field
 
-from duly.domain.history import Minute
+from duly.domain.history import Change, Minute
 from duly.domain.ids import job_text
 from duly.domain.instants import MINUTE, to_rfc3339
-from duly.ports.search import Change
 from duly.wire.shapes import View
 
 

@@ -10,10 +10,11 @@ from duly.adapters.sql.engine import Action, Call, Engine
 from duly.adapters.sql.listing import LAST_ID
 from duly.adapters.sql.rows import as_uuid, encode, execution_of
 from duly.domain.execution import Execution
+from duly.domain.history import Change
 from duly.domain.ids import ExecutionId, JobId, instant_of
 from duly.domain.instants import MINUTE, Instant
 from duly.domain.lifecycle import State, Trigger
-from duly.ports.search import MOST_AT_ONCE, Change, Ended, ExecutionSearch, Lately, Step
+from duly.ports.search import MOST_AT_ONCE, Ended, ExecutionSearch, Lately, Step
 
 # Payloads are read whole and may be large: fewer of them are looked at in one step.
 CHUNK_OF_PAYLOADS = 200
