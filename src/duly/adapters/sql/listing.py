@@ -40,15 +40,21 @@ def _ids(wanted: JobFilter, before: UUID, chunk: int) -> Action[tuple[list[UUID]
     elif wanted.state is not None:
         rows = yield Call("job_ids_in_state", params | {"state": wanted.state})
     elif wanted.search is not None:
-        named = {"search": pattern(wanted.search), "looked_at": NAMES_AT_ONCE}
-        rows = yield Call("job_ids_like", params | named)
-        found = [as_uuid(row["id"]) for row in rows if row["is_like"]][:chunk]
-        ends = [as_uuid(row["id"]) for row in rows if row["is_end"]]
-        return found, found[-1] if len(found) == chunk else ends[0] if ends else None
+        is_all = (wanted.handler, wanted.pool, wanted.type, wanted.next_fire_after, wanted.next_fire_before) == (None,) * 5
+        # Where nothing but the name is asked for, all that have it are meant.
+        return (yield from _named_like(params | {"search": pattern(wanted.search)}, min(chunk, wanted.limit) if is_all else chunk))
     else:
         rows = yield Call("job_ids", params)
     ids = sorted({as_uuid(row["id"]) for row in rows}, key=lambda id: id.int, reverse=True)[:chunk]
     return ids, ids[-1] if len(ids) == chunk else None
+
+
+def _named_like(params: dict[str, Any], chunk: int) -> Action[tuple[list[UUID], UUID | None]]:
+    """Along the names, as far as there are enough."""
+    rows = yield Call("job_ids_like", params | {"quota": chunk, "looked_at": NAMES_AT_ONCE})
+    found = sorted((as_uuid(row["id"]) for row in rows if row["is_like"]), key=lambda id: id.int, reverse=True)[:chunk]
+    ends = [as_uuid(row["id"]) for row in rows if row["is_end"]]
+    return found, found[-1] if len(found) == chunk else ends[0] if ends else None
 
 
 def sifted(wanted: JobFilter, ids: list[UUID], limit: int) -> Action[list[Job]]:
