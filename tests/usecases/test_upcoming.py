@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from duly.adapters.sql.engine_sqlite import InlineSqliteEngine
 from duly.adapters.sql.migrate import upgrade
 from duly.domain.access import Actor, Role
 from duly.domain.instants import DAY, HOUR, MINUTE
+from duly.domain.job import JobVersion
 from duly.usecases import upcoming
 from duly.usecases.upcoming import Upcoming, Window
 from tests.conformance.ledger import raw
@@ -76,3 +79,26 @@ async def test_a_memory_that_is_full_is_forgotten(world: World, monkeypatch: pyt
     for minutes in (2, 3, 4, 2):
         found = await ahead.fires(ACTOR, Window(world.now, world.now + minutes * MINUTE), 10, None, 10)
         assert len(found.fires) == minutes - 1
+
+
+async def test_what_somebody_else_forgets_meanwhile_is_not_missing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upcoming, "MOST_VERSIONS", 2)
+    for nth in range(1, 5):
+        await world.job(f"j{nth}", at=world.now + nth * MINUTE)
+    ahead, real = ahead_of(world), world.store.definitions.versions
+    await ahead.fires(ACTOR, Window(world.now, world.now + 2 * MINUTE + 1), 10, None, 10)
+    others = list[int]()
+
+    async def versions(numbers: Sequence[int]) -> dict[int, JobVersion]:
+        found = await real(numbers)
+        if not others:
+            others.append(1)
+            for length in (HOUR, MINUTE + 1):
+                # The second of these finds the memory full, forgets all of it, and learns what it needs itself.
+                others.append(len((await ahead.fires(ACTOR, Window(world.now, world.now + length), 10, None, 10)).fires))
+        return found
+
+    monkeypatch.setattr(world.store.definitions, "versions", versions)
+    found = await ahead.fires(ACTOR, Window(world.now, world.now + HOUR), 10, None, 10)
+
+    assert (len(found.fires), others[1:]) == (4, [4, 1])

@@ -171,9 +171,11 @@ class Upcoming:
         numbers, now = {one.version for one in found}, self._clock.boottime()
         if len(self._versions) > MOST_VERSIONS:
             self._versions = Recent()
-        if unknown := self._versions.unknown(numbers, now):
-            self._versions.learn({number: _lean(version) for number, version in (await self._definitions.versions(unknown)).items()})
-        versions = self._versions.known(numbers)
+        # Whoever forgets all while we wait for an answer forgets it for those who come later.
+        memory = self._versions
+        if unknown := memory.unknown(numbers, now):
+            memory.learn({number: _lean(version) for number, version in (await self._definitions.versions(unknown)).items()})
+        versions = memory.known(numbers)
         return [
             Coming(id, version, next_fire_at, skip_at)
             for id, number, next_fire_at, skip_at in found
