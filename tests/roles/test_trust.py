@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
+
+import pytest
 
 from duly.adapters.memory.hot_index import MemoryHotIndex
 from duly.adapters.system.clock import SystemClock
@@ -95,20 +98,35 @@ class Answering:
 
     def __init__(self, clock: HandClock, *ways: int) -> None:
         self._clock, self._ways = clock, list(ways)
+        # When it was asked, in seconds since it began.
+        self.asked: list[float] = []
+        self._began = clock.boottime()
 
     async def store_now(self) -> Instant:
+        self.asked.append((self._clock.boottime() - self._began) / SECOND)
         read = self._clock.now() + HOUR
         self._clock.turn(self._ways.pop(0) / SECOND)
         return read
 
 
 class Noting(HandClock):
-    """Keeps the offset that it is given, as the store's time at boottime zero."""
+    """Keeps the offset that it is given, as the store's time at boottime zero; has a wall clock that can be set."""
 
     offset = 0
+    ahead = 0.0
 
     def set_offset(self, offset: int) -> None:
         self.offset = offset
+
+    def skew(self) -> int:
+        return round(self.ahead * SECOND)
+
+
+async def _keep(keeper: Timekeeper, clock: Noting, seconds: float) -> None:
+    """Step it for so long, as often as it wants."""
+    end = clock.boottime() + round(seconds * SECOND)
+    while clock.boottime() < end:
+        clock.turn((await keeper.step(clock.now())).wait)
 
 
 async def test_the_clock_is_as_far_behind_as_the_quickest_answer() -> None:
@@ -116,18 +134,73 @@ async def test_the_clock_is_as_far_behind_as_the_quickest_answer() -> None:
     ahead = clock.now() + HOUR - clock.boottime()
     store: Any = Answering(clock, 5_000, 9_000, 300, 2_000, 7_000)
 
-    step = await Timekeeper(clock, store, every=20.0).step(clock.now())
+    await Timekeeper(clock, store, every=20.0).step(clock.now())
 
     assert clock.offset == ahead - 300
-    assert step.wait == 20.0
+
+
+async def test_a_clock_that_is_known_well_is_asked_for_now_and_then() -> None:
+    clock = Noting()
+    store: Any = Answering(clock, *[0] * 20)
+
+    await _keep(Timekeeper(clock, store, every=20.0), clock, 65.0)
+
+    assert store.asked[::5] == [0.0, 20.0, 40.0, 60.0]
 
 
 async def test_a_clock_that_is_known_roughly_is_asked_for_again_soon_and_then_more_seldom() -> None:
     clock = Noting()
-    store: Any = Answering(clock, *[5_000] * 30)
-    keeper = Timekeeper(clock, store, every=20.0)
+    store: Any = Answering(clock, *[5_000] * 35)
 
-    assert [(await keeper.step(clock.now())).wait for _ in range(6)] == [1.0, 2.0, 4.0, 8.0, 16.0, 20.0]
+    await _keep(Timekeeper(clock, store, every=20.0), clock, 60.0)
+
+    asked = store.asked[::5]
+    assert [round(later - earlier) for earlier, later in pairwise(asked)] == [1, 2, 4, 8, 16, 20]
+
+
+@pytest.mark.parametrize("by", [0.2, -0.2, 7200.0, -7200.0])
+async def test_a_wall_clock_that_moves_has_the_store_asked_at_once(by: float) -> None:
+    clock = Noting()
+    store: Any = Answering(clock, *[0] * 20)
+    keeper = Timekeeper(clock, store, every=20.0)
+    await _keep(keeper, clock, 5.0)
+
+    clock.ahead += by
+    await _keep(keeper, clock, 10.0)
+
+    assert store.asked[::5] == [0.0, 5.0], "once, and not again for the same move"
+
+
+async def test_a_clock_that_is_set_back_while_it_is_asked_for_is_asked_for_again() -> None:
+    clock = Noting()
+    ahead = clock.now() + HOUR - clock.boottime()
+
+    class SetBack(Answering):
+        """Whose machine's clock is set back by a minute after its second answer."""
+
+        async def store_now(self) -> Instant:
+            answer = await super().store_now()
+            if len(self.asked) == 2:
+                clock.ahead -= 60.0
+            return answer + round(clock.ahead * SECOND)
+
+    store: Any = SetBack(clock, *[0] * 20)
+    await _keep(Timekeeper(clock, store, every=20.0), clock, 5.0)
+
+    assert clock.offset == ahead - 60 * SECOND, "never ahead of the store's"
+    assert len(store.asked) == 10
+
+
+async def test_a_wall_clock_that_wanders_is_no_reason_to_ask() -> None:
+    clock = Noting()
+    store: Any = Answering(clock, *[0] * 10)
+    keeper = Timekeeper(clock, store, every=20.0)
+    await _keep(keeper, clock, 5.0)
+
+    clock.ahead += 0.05
+    await _keep(keeper, clock, 10.0)
+
+    assert store.asked[::5] == [0.0]
 
 
 async def test_a_dispatcher_looks_again_however_far_the_next_known_instant_is(world: World) -> None:

@@ -270,6 +270,21 @@ async def test_an_untrusted_worker_stops_its_handlers_and_writes_nothing(world: 
     assert (await world.show(id)).state is State.RUNNING
 
 
+async def test_what_an_untrusted_worker_was_to_report_wakes_nobody_again(world: World) -> None:
+    """A drain waits for either of the two events: one that stays set would have it turn in a circle."""
+    worker = await world.worker()
+    worker.to_report = asyncio.Event()
+    worker.wake.set()
+    worker.to_report.set()
+
+    world.clock.turn(14)
+    step = await worker.step(world.clock.now())
+
+    assert step.did == {"untrusted": 1}
+    assert not worker.wake.is_set()
+    assert not worker.to_report.is_set()
+
+
 async def test_what_a_lost_worker_ran_is_run_by_another_and_its_own_finish_is_refused(world: World) -> None:
     gate = asyncio.Event()
 

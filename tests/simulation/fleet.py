@@ -108,7 +108,8 @@ class Fleet:
         self.starts += 1
         node = self.loop.add_node(name)
         wire = Wire(latency=self.plan.latency)
-        clock = NodeClock(self.loop, self.clock, self.chance.randrange(1_000_000) * SECOND)
+        # Every other machine is the store's own, and sees its wall clock move.
+        clock = NodeClock(self.loop, self.clock, self.chance.randrange(1_000_000) * SECOND, apart=self.starts % 2 == 0)
         self.clocks.append(clock)
         engine = NodeEngine(self.server, node, wire)
         store = store_on(engine)

@@ -23,6 +23,9 @@ class SettableClock(Clock, Protocol):
     def set_offset(self, offset: Micros) -> None:
         """The store's time is boottime plus `offset`."""
 
+    def skew(self) -> Micros:
+        """How far the machine's wall clock is ahead of `now`."""
+
 
 class Entropy(Protocol):
     """Random bits, injected so that tests choose them."""

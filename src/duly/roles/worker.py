@@ -132,6 +132,8 @@ class Worker:
     async def step(self, now: Instant) -> Step:
         """Report what has ended, take what there is room for, and wait for both."""
         if not await self._look_after():
+            # What was to be reported is forgotten: whoever waits for it as well must not find it there again and again.
+            self.to_report.clear()
             return Step(self.settings.poll, {"untrusted": 1})
         await self._let_begin()
         # A task is worth it only where there are two things to do.
@@ -242,12 +244,7 @@ class Worker:
     @property
     def next_limit(self) -> Micros | None:
         """The boottime at which a handler has to be stopped, or one that was asked to stop is ended; None while there is none."""
-        soonest: Micros | None = None
-        for call in self._runners.running.values():
-            limit = call.next_limit
-            if limit is not None and (soonest is None or limit < soonest):
-                soonest = limit
-        return soonest
+        return min((limit for call in self._runners.running.values() if (limit := call.next_limit) is not None), default=None)
 
     @property
     def left_behind(self) -> int:

@@ -26,11 +26,15 @@ class StoreClock:
 
 
 class NodeClock:
-    """A node's clock: boottime from an origin of its own, at a rate of its own, and the offset that the timekeeper sets."""
+    """A node's clock: boottime from an origin of its own, at a rate of its own, and the offset that the timekeeper sets.
 
-    def __init__(self, loop: SimulatedLoop, store: StoreClock, origin: Micros) -> None:
+    Its wall clock is the store's where both are on one machine; a machine `apart` has one that nobody sets.
+    """
+
+    def __init__(self, loop: SimulatedLoop, store: StoreClock, origin: Micros, *, apart: bool = False) -> None:
         self._loop = loop
         self._store = store
+        self._apart = apart
         # How far it was from the store's clock at most, once it was set.
         self.farthest: Micros = 0
         self._is_set = False
@@ -55,6 +59,9 @@ class NodeClock:
             self.measure()
         self._offset, self._is_set = offset, True
         self.measure()
+
+    def skew(self) -> Micros:
+        return 0 if self._apart else self._store.now() - self.now()
 
     def measure(self) -> None:
         """Note how far it is from the store's clock."""

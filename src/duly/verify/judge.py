@@ -6,6 +6,7 @@ from pathlib import Path
 
 from duly.domain.errors import Invalid
 from duly.verify import history as histories
+from duly.verify import machine
 from duly.verify.checker import check
 from duly.verify.history import History
 from duly.verify.pages import render
@@ -14,6 +15,8 @@ from duly.verify.report import Report, encode
 HISTORY, PAGE, REPORT = "history.json", "report.html", "report.json"
 # So many pauses of workers that outlasted their lease, and not one write that had to be refused: then something does not look.
 TELLING_PAUSES = 20
+# This much of a test may be excused by what the machine did by itself.
+MOST_STOOD = 0.25
 # How a process ends that cannot reach its store when it starts.
 UNREACHABLE = 6
 
@@ -42,13 +45,18 @@ def _faults_of_ours(history: History) -> list[str]:
 def _weaknesses(history: History, report: Report) -> list[str]:
     """What a test would have had to do to mean anything."""
     found: list[str] = []
-    done = {fault.kind for fault in history.faults}
+    done = {fault.kind for fault in history.faults} - {machine.KIND}
     if not done:
         found.append("nothing was broken")
     planned = history.about.get("planned", {})
     found += [f"no {kind} was done, of {count} that were drawn" for kind, count in planned.items() if kind not in done]
     if not report.counts.get("fires"):
         found.append("nothing fired")
+    # What the machine does excuses what is late: a test during which it did much says little.
+    stood = [fault for fault in history.faults if fault.kind == machine.KIND]
+    excused = sum((fault.until or history.ended_at) - fault.since + history.timing.recovery for fault in stood)
+    if excused > (history.ended_at - history.started_at) * MOST_STOOD:
+        found.append("the machine stood still, or its clock was set, too often to tell what is in time")
     pauses = [fault for fault in history.faults if fault.kind == "pause" and fault.about.get("outlastsLease")]
     if sum(node.startswith("worker-") for fault in pauses for node in fault.nodes) >= TELLING_PAUSES and not report.counts.get(
         "staleRefused"

@@ -27,7 +27,7 @@ from typing import Any
 from duly import config
 from duly.domain.errors import Unavailable
 from duly.services.directories import claim, remove
-from duly.verify import nemesis
+from duly.verify import machine, nemesis
 from duly.verify.engines.engine import NAMES, engines_named
 from duly.verify.handlers import EFFECTS, REFUSALS
 from duly.verify.history import SECOND, Effect, Event, Final, History, Refusal, Stands, Timing, read_lines
@@ -264,7 +264,7 @@ class _Test:
 
     @contextlib.asynccontextmanager
     async def _watched(self) -> AsyncIterator[None]:
-        """Tell where it is, every second."""
+        """Tell where it is, every second; note what the machine does by itself."""
 
         counted = _Starts(self._stage.directory / EFFECTS)
 
@@ -276,7 +276,8 @@ class _Test:
 
         telling = asyncio.create_task(keep_telling())
         try:
-            yield
+            with machine.watched(self._stage.faults):
+                yield
         finally:
             telling.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -14,7 +14,7 @@ BENT = 2 * SECOND
 
 def set_back(history: History) -> int:
     """How far the store's clock was set back at most, if anything was done to it: as the faults say (`by`), or as its events show."""
-    touched = [fault for fault in history.faults if "by" in fault.about or "clock" in fault.kind or "failover" in fault.kind]
+    touched = [fault for fault in history.faults if fault.about.get("by", 0) < 0 or "clock" in fault.kind or "failover" in fault.kind]
     if not touched:
         return 0
     latest, most = 0, max(0, *(-int(fault.about.get("by", 0)) for fault in touched))

@@ -194,7 +194,8 @@ def _faults(report: Report) -> Markup:
     return _section(
         "faults",
         "Faults and recovery",
-        "What was broken on purpose; faults of different kinds overlap. Recovery is the time from the healing of a fault "
+        "What was broken on purpose, and what the machine did by itself (machine); faults of different kinds overlap. "
+        "Recovery is the time from the healing of a fault "
         f"until what it had held up was started, counted for the fault that healed last.{bound}",
         _table("Faults by kind", [("kind", False), *((head, True) for head in heads)], rows, narrow=True)
         if rows
