@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
 from uuid import UUID
 
 import pytest
 
+from duly.adapters.sql.engine import Lane, Rows
 from duly.domain.instants import HOUR, MINUTE, SECOND
 from duly.domain.job import Job
 from duly.domain.lifecycle import Outcome, State
@@ -101,6 +104,26 @@ async def test_executions_are_counted_where_counting_is_cheap(world: World, crow
 
     assert counts == {state: len(crowd.ids[state]) for state in COUNTED}
     assert sum((await world.store.insights.standing_counts(2)).values()) == 2
+
+
+async def test_what_moves_on_while_it_is_counted_is_counted_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.enqueue(await world.job(retry=RetryPolicy(max_attempts=2)))
+    worker = await world.worker()
+    claimed = await world.claimed(worker)
+    looked, meanwhile = world.engine.fetch, [claimed]
+
+    async def fetch_and_fail(name: str, params: Mapping[str, Any], lane: Lane = Lane.GENERAL) -> Rows:
+        """Whoever looks where it would stand afterwards looks too early, and where it stood, too late."""
+        rows = await looked(name, params, lane)
+        if meanwhile:
+            await world.finish(worker, meanwhile.pop(), Outcome.FAILED)
+        return rows
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.engine, "fetch", fetch_and_fail)
+        counts = await world.store.insights.standing_counts(1)
+
+    assert sum(counts.values()) == 1
 
 
 async def test_ready_work_is_summed_by_pool(world: World, crowd: Crowd) -> None:

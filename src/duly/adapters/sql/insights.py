@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from duly.adapters.sql.engine import Engine, one
+from duly.adapters.sql.engine import Action, Call, Engine, one
 from duly.adapters.sql.listing import LAST_ID
 from duly.adapters.sql.rows import about_of, as_uuid, attempt_of, execution_of, log_of, worker_of
 from duly.domain.execution import Attempt, Execution, LogLine
@@ -78,19 +78,27 @@ class SqlInsights:
         return [about_of(row) for row in await self._engine.fetch("offers", {"now": now, "tenant": tenant})]
 
     async def standing_counts(self, tenant: int) -> dict[State, int]:
-        counts: dict[State, int] = {}
-        for state, name in _COUNTS_BY_STATE.items():
-            most = DEAD_COUNTED_TO if state is State.DEAD else COUNTED_TO
-            counts[state] = int(one(await self._engine.fetch(name, {"tenant": tenant, "most": most}))["n"])
-        return counts
+        def action() -> Action[dict[State, int]]:
+            counts: dict[State, int] = {}
+            for state, name in _COUNTS_BY_STATE.items():
+                most = DEAD_COUNTED_TO if state is State.DEAD else COUNTED_TO
+                counts[state] = int(one((yield Call(name, {"tenant": tenant, "most": most})))["n"])
+            return counts
+
+        return await self._engine.read(action)
 
     async def job_counts(self, tenant: int, now: Instant) -> dict[JobState, int]:
-        most = {"tenant": tenant, "most": COUNTED_TO}
-        counts = {state: int(one(await self._engine.fetch("count_jobs_in_state", most | {"state": state}))["n"]) for state in JobState}
-        paused = int(one(await self._engine.fetch("count_jobs_paused_until", most | {"now": now}))["n"])
-        counts[JobState.ACTIVE] -= paused
-        counts[JobState.PAUSED] += paused
-        return {state: count for state, count in counts.items() if count}
+        def action() -> Action[dict[JobState, int]]:
+            most = {"tenant": tenant, "most": COUNTED_TO}
+            counts: dict[JobState, int] = {}
+            for state in JobState:
+                counts[state] = int(one((yield Call("count_jobs_in_state", most | {"state": state})))["n"])
+            paused = int(one((yield Call("count_jobs_paused_until", most | {"now": now})))["n"])
+            counts[JobState.ACTIVE] -= paused
+            counts[JobState.PAUSED] += paused
+            return {state: count for state, count in counts.items() if count}
+
+        return await self._engine.read(action)
 
     async def ready_by_pool(self, tenant: int) -> list[tuple[str, int, int | None]]:
         return [
