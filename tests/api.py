@@ -25,6 +25,7 @@ from duly.usecases.conduct.handing import conducted
 from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.events import Changes
 from duly.usecases.executions import Executions
+from duly.usecases.grid import RunGrids
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
 from duly.usecases.links import Links
@@ -85,6 +86,7 @@ def services_on(
         search=Search(store.search, clock),
         upcoming=Upcoming(store.definitions, store.figures, clock),
         changes=Changes(store.definitions, store.search, clock),
+        grids=RunGrids(store.grids, conductor, clock),
         records=Records(store.records),
         logs=Logs(store.logs, executions, jobs),
         scaling=Scaling(store.loads, store.insights, store.ready, clock),

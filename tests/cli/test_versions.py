@@ -178,3 +178,20 @@ def test_a_dead_run_is_retried_by_the_short_verb(server: Running) -> None:
     again = json.loads(server.duly("retry", dead, "--json").out)
 
     assert again["executionId"] != dead
+
+
+def test_the_grid_shows_runs_side_by_side(server: Running, jobs: list[str]) -> None:
+    before = server.duly("job", "grid", "exported-by-hand")
+    assert (before.code, "has not run yet" in before.err) == (0, True)
+    for nth in range(3):
+        assert server.duly("job", "run", "exported-by-hand", "--payload", json.dumps({"id": nth}), "--wait").code == 0
+
+    shown = server.duly("job", "grid", "exported-by-hand", "-o", "table")
+    assert shown.code == 0, shown.err
+    assert re.search(r"attempt 1 +3 +0 +✓✓✓", shown.out)
+    assert re.search(r"took +3 +0 +[▁-█]{3}", shown.out)
+    assert "3 runs, oldest on the left" in shown.err
+    told = json.loads(server.duly("job", "grid", "exported-by-hand", "--runs", "2", "--json").out)
+    assert [run["cells"] for run in told["runs"]] == ["S", "S"]
+    assert server.duly("job", "grid", "exported-by-hand", "--runs", "501").code == 2
+    assert server.duly("job", "grid", "no-such-job").code == 3

@@ -15,6 +15,7 @@ from duly.domain.lifecycle import Outcome
 from duly.ports.store import ExecutionFilter
 from duly.ports.wall import behind_wall
 from tests.conformance.conftest import opened
+from tests.conformance.workflows import Works, step
 from tests.conformance.world import START, World
 from tests.services.postgres import Postgres
 
@@ -104,8 +105,9 @@ async def test_nothing_is_written_through_the_wall(walled: World) -> None:
         assert await walled.store.definitions.job(US, job.id) is None
 
 
+@pytest.mark.usefixtures("postgres_store")
 async def test_a_user_without_the_right_to_make_roles_goes_without(postgres_server: Postgres) -> None:
-    """The statements keep tenants apart as before, and `has_wall` says that they are alone."""
+    """Somebody who has it made the role before. The statements keep tenants apart as before, and `has_wall` says that they are alone."""
     postgres_server.execute("CREATE ROLE modest LOGIN NOSUPERUSER NOCREATEROLE")
     dsn = postgres_server.create_database("modest")
     postgres_server.execute("ALTER DATABASE modest OWNER TO modest")
@@ -123,3 +125,17 @@ async def test_a_user_without_the_right_to_make_roles_goes_without(postgres_serv
         await engine.close()
         postgres_server.drop_database("modest")
         postgres_server.execute("DROP ROLE modest")
+
+
+async def test_what_looks_past_the_wall_asks_whose_a_run_is(walled: World) -> None:
+    """The run grid's functions read as the owner does."""
+    run = await fill(walled)
+    works = Works(walled)
+    flow = await works.begin(await works.workflow(step("a")))
+
+    for tenant, is_ours in ((US, True), (THEM, False)):
+        with behind_wall(tenant):
+            assert bool(await works.plain.grids.tries([run])) is is_ours
+            assert bool(await works.plain.grids.steps([flow])) is is_ours
+    assert await works.plain.grids.tries([run])
+    assert await works.plain.grids.steps([flow])

@@ -59,10 +59,11 @@ class FleetClock(HandClock):
 
 
 class Fleet:
-    """The server in a thread of its own. `do` runs something in its loop; `api` asks as an admin."""
+    """The server in a thread of its own. `do` runs something in its loop; `api` asks as an admin. `orders` have run to their end."""
 
-    def __init__(self, *, is_nasty: bool = True) -> None:
+    def __init__(self, *, is_nasty: bool = True, orders: int = 0) -> None:
         self.is_nasty = is_nasty
+        self.orders = orders
         self.clock = FleetClock()
         self.loop = asyncio.new_event_loop()
         self.url = ""

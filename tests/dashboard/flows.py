@@ -58,6 +58,8 @@ class Flows:
             self.fleet.jobs[name] = made["jobId"]
         about = {"name": "worker-etl", "pool": POOL, "handlers": [f"flow.{name}" for name in HANDLERS], "slots": 32, "ttlSec": 3600}
         self._worker = str((await self.ask("POST", "/v1/workers", {**about, "host": "worker-etl.example", "version": "1.0.0"}))["workerId"])
+        for nth in range(self.fleet.orders):
+            await self.order(nth)
         self.fleet.runs["flow-dead"] = await self.begin("order")
         await self.work()
         await self.work(fails={"flow.charge"})
@@ -65,6 +67,13 @@ class Flows:
         self.fleet.runs["flow"] = await self.begin("warehouse")
         for _ in range(4):
             await self.work(took=1.4)
+
+    async def order(self, nth: int) -> None:
+        """A whole run of `order`; now and then the card is refused, and what was reserved is released."""
+        await self.begin("order")
+        fails = {"flow.charge"} if nth % 7 in (3, 4) or nth % 11 == 2 else set()
+        while await self.work(took=0.6 + (nth * 37 % 23) / 20, fails=fails):
+            pass
 
     async def begin(self, job: str) -> str:
         run = await self.ask("POST", f"/v1/jobs/{self.fleet.jobs[job]}/executions", {})

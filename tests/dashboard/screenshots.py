@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page
 from tests.dashboard.browser import chromium
 from tests.dashboard.fleet import ZONE, Fleet
 
-IN_DOCS = {"overview", "upcoming", "jobs", "job", "execution", "workflow", "dead-letters", "alerts", "audit", "tenants", "cluster"}
+IN_DOCS = {"overview", "upcoming", "jobs", "job", "grid", "execution", "workflow", "dead-letters", "alerts", "audit", "tenants", "cluster"}
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 DESKTOP, PHONE = {"width": 1360, "height": 860}, {"width": 360, "height": 800}
 SETS = (("light", "light", DESKTOP), ("dark", "dark", DESKTOP), ("phone", "light", PHONE))
@@ -37,6 +37,7 @@ def screens(fleet: Fleet) -> dict[str, str]:
         "jobs": "/jobs",
         "job": f"/jobs/{fleet.jobs['nightly-report']}",
         "job-runs": f"/jobs/{fleet.jobs['etl-hourly']}",
+        "grid": f"/jobs/{fleet.jobs['order']}#grid",
         "versions": f"/jobs/{fleet.jobs['refresh-totals']}?tab=versions",
         "executions": "/executions",
         "execution": f"/executions/{fleet.runs['dead']}",
@@ -89,7 +90,7 @@ def take(browser: Browser, fleet: Fleet, directory: Path, only: set[str]) -> lis
 
 if __name__ == "__main__":
     target, only = (Path(sys.argv[1]), set(sys.argv[2:])) if len(sys.argv) > 1 else (IMAGES, IN_DOCS)
-    fleet = Fleet(is_nasty=False).start()
+    fleet = Fleet(is_nasty=False, orders=58).start()
     try:
         with chromium() as browser:
             for path in take(browser, fleet, target, only):

@@ -103,3 +103,41 @@ def test_what_people_write_stays_text_when_it_is_compared(visit: Visit, fleet: F
     expect(page.locator(".compare")).to_contain_text(NASTY[:60])
     assert page.evaluate("window.pwned") is None
     assert page.locator("img").count() == 0
+
+
+def test_the_grid_is_walked_cell_by_cell_and_says_where_it_is(visit: Visit, fleet: Fleet) -> None:
+    page = visit(f"/jobs/{fleet.jobs['warehouse']}")
+    column = page.locator(".run-grid a").last
+    column.focus()
+    told = page.locator("[data-cell]")
+    for _ in range(2):
+        page.keyboard.press("ArrowDown")
+    expect(told).to_contain_text("extract_customers: succeeded. Run: running, due")
+    expect(page.locator(".run-grid .cursor")).to_be_visible()
+    page.keyboard.press("ArrowUp")
+    expect(told).to_contain_text("extract_orders: succeeded")
+    expect(page.locator("[data-announce]")).to_contain_text("extract_orders: succeeded")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("/executions/run_"))
+
+
+def test_the_grid_tells_what_is_under_the_pointer(visit: Visit, fleet: Fleet) -> None:
+    page = visit(f"/jobs/{fleet.jobs['charge-card']}")
+    svg = page.locator(".run-grid svg")
+    top, tall = (int(svg.get_attribute(f"data-{name}") or 0) for name in ("top", "tall"))
+    told = page.locator("[data-cell]")
+    hint = told.inner_text()
+    svg.hover(position={"x": 5, "y": top + tall / 2})
+    expect(told).to_contain_text("attempt 1: failed. Run: dead, due")
+    svg.hover(position={"x": 5, "y": top - 10})
+    expect(told).to_have_text(re.compile("^dead, due"))
+    page.get_by_role("heading", name="Runs", exact=True).hover()
+    expect(told).to_have_text(hint)
+    svg.click(position={"x": 5, "y": top + tall / 2})
+    expect(page).to_have_url(re.compile("/executions/run_"))
+    page.go_back()
+    ready(page)
+    page.get_by_role("navigation", name="How many runs").get_by_role("link", name="500").click()
+    expect(page).to_have_url(re.compile("runs=500"))
+    page.get_by_text("The rows as a table").click()
+    expect(page.get_by_role("group", name="The rows as a table").get_by_role("row").last).to_contain_text("attempt 1")

@@ -9,7 +9,7 @@ import pytest
 from duly.dashboard.drawing.heat import day_lines, hour_lines, level, midnight, this_hour, week_lines
 from duly.dashboard.pages.overview import causes_of
 from duly.dashboard.terms import EXECUTION_KEYS, JOB_KEYS, parse
-from duly.dashboard.words import clock_text, counted, number, pretty, short_id, span
+from duly.dashboard.words import clock_text, counted, number, pretty, short_id, span, took
 from duly.domain.instants import DAY, HOUR, MINUTE, from_rfc3339
 from duly.domain.zones import load_zone
 
@@ -37,6 +37,17 @@ def test_a_span_has_two_units_at_most(milliseconds: float | None, text: str) -> 
 def test_numbers_are_grouped_and_counted() -> None:
     assert number(1_284_000).replace("\u202f", " ") == "1 284 000"
     assert (counted(1, "job"), counted(2, "job")) == ("1 job", "2 jobs")
+
+
+def test_a_run_of_a_workflow_took_as_long_as_all_of_it() -> None:
+    due, ended = "2026-10-24T18:40:00Z", "2026-10-24T18:40:05Z"
+    run = {"startedAt": None, "finishedAt": ended, "scheduledAt": due, "createdAt": due, "attempt": 0, "state": "DEAD"}
+
+    assert took(run) == 5_000
+    assert took({**run, "scheduledAt": "2024-01-01T00:00:00Z"}) == 5_000, "what is made up for later did not take so long"
+    assert took({**run, "state": "CANCELLED"}) is None, "it may never have begun"
+    assert took({**run, "startedAt": "2026-10-24T18:40:04Z", "attempt": 1}) == 1_000
+    assert took({"startedAt": None, "finishedAt": None, "attempt": 2}) is None
 
 
 def test_json_keeps_every_digit_of_a_large_integer() -> None:

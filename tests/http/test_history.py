@@ -75,3 +75,23 @@ async def test_the_versions_of_a_job_are_all_that_it_was(bench: Bench, admin: ht
 
     assert [(item["version"], item["intervalSec"]) for item in items] == [(2, 90), (1, 60)]
     assert (await bench.client(STRANGER).get(f"/v1/jobs/{job}/versions")).status_code == 404
+
+
+async def test_the_grid_shows_runs_side_by_side_with_their_attempts(bench: Bench, admin: httpx.AsyncClient) -> None:
+    job = await bench.job(name="report")
+    await bench.enqueue(job)
+    bench.clock.turn(2 * SECOND)
+    await bench.finish(await bench.claim())
+    await bench.enqueue(job)
+    await bench.finish(await bench.claim(), state=State.DEAD, error='{"type":"E"}')
+
+    grid = (await bench.client(VIEWER).get(f"/v1/jobs/{job}/grid")).json()
+
+    assert (grid["kind"], grid["rows"], grid["rowsLeftOut"]) == ("attempts", ["attempt 1"], 0)
+    assert [(run["state"], run["cells"], run["version"]) for run in grid["runs"]] == [("DEAD", "F", 1), ("SUCCEEDED", "S", 1)]
+    assert [run["latenessMs"] for run in grid["runs"]] == [0.0, 2000.0]
+    assert (grid["letters"]["F"], grid["letters"]["S"]) == ("failed", "succeeded")
+    assert len((await admin.get(f"/v1/jobs/{job}/grid", params={"runs": 1})).json()["runs"]) == 1
+    assert (await bench.client(STRANGER).get(f"/v1/jobs/{job}/grid")).status_code == 404
+    for wrong in (0, 501, "many"):
+        assert (await admin.get(f"/v1/jobs/{job}/grid", params={"runs": wrong})).status_code == 422

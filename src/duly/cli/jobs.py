@@ -419,6 +419,7 @@ COMMANDS = {
             "diff": Command(
                 "what one version changed of another", later("versions", "configure_diff"), later("versions", "diff"), "duly job diff"
             ),
+            "grid": Command("its runs side by side", later("grid", "configure"), later("grid", "grid"), "duly job grid"),
             "run": Command("run a job now", runs.run_options, runs.run, "duly job run", changes=True),
         },
     ),

@@ -207,7 +207,7 @@ def _table(columns: Sequence[Column[T]], items: Sequence[T], *, wide: bool = Fal
     cells = [[one_line(column.shown(item)) for column in columns] for item in items]
     widths = [max(len(column.name), *(len(row[nth]) for row in cells)) for nth, column in enumerate(columns)]
     if not wide:
-        _fit(widths, _terminal_width())
+        _fit(widths, terminal_width())
     print(paint("  ".join(_cut(column.name.upper(), width) for column, width in zip(columns, widths, strict=True)).rstrip(), GREY))
     for item, row in zip(items, cells, strict=True):
         parts = []
@@ -227,7 +227,8 @@ def _cut(text: str, width: int) -> str:
     return text.ljust(width) if len(text) <= width else text[: width - 1] + "…"
 
 
-def _terminal_width() -> int:
+def terminal_width() -> int:
+    """How many characters a line has."""
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 160
     except OSError:

@@ -24,6 +24,7 @@ from duly.usecases.bulk import Bulk
 from duly.usecases.cluster import Cluster
 from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.events import Changes
+from duly.usecases.grid import RunGrids
 from duly.usecases.links import Links
 from duly.usecases.logs import Logs
 from duly.usecases.moves import Moves, Side
@@ -131,6 +132,7 @@ def _services(node: Node, neighbourhood: Neighbourhood | None, nodes: Sequence[N
         upcoming=Upcoming(node.store.definitions, node.store.figures, node.clock),
         changes=Changes(node.store.definitions, node.store.search, node.clock),
         workflows=Workflows(node.store.flows, node.executions, node.jobs, node.conductor, node.store.keys, node.clock),
+        grids=RunGrids(node.store.grids, node.conductor, node.clock),
         records=Records(node.store.records),
         logs=Logs(node.store.logs, node.executions, node.jobs),
         scaling=Scaling(node.store.loads, node.store.insights, node.store.ready, node.clock),

@@ -110,6 +110,7 @@ def _environment() -> Environment:
         "moment_text": moment_text,
         "state": state,
         "time": time,
+        "begun": words.begun,
         "took": words.took,
     }
     environment.filters |= {

@@ -51,9 +51,17 @@ def between(start: str | None, end: str | None) -> float | None:
     return None if start is None or end is None else (moment(end) - moment(start)) / 1000
 
 
+def begun(run: dict[str, Any]) -> str | None:
+    """When an execution, or an attempt, began. No worker runs a workflow: that begins when it was made and is due."""
+    started: str | None = run["startedAt"]
+    if started is None and run.get("attempt") == 0 and run.get("state") in ("RUNNING", "SUCCEEDED", "DEAD"):
+        return str(max(run["scheduledAt"], run["createdAt"], key=moment))
+    return started
+
+
 def took(run: dict[str, Any]) -> float | None:
-    """How long an execution's last attempt ran, or an attempt, in milliseconds."""
-    return between(run["startedAt"], run["finishedAt"])
+    """How long an execution's last attempt ran, or an attempt, or a run of a workflow, in milliseconds."""
+    return between(begun(run), run["finishedAt"])
 
 
 def local(at: Instant, zone: tzinfo) -> datetime:

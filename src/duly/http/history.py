@@ -1,4 +1,4 @@
-"""What was and what comes: the last minutes in figures, a job's next fires, and its versions."""
+"""What was and what comes: the last minutes in figures, a job's next fires, its runs side by side, and its versions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from duly.domain.access import Role
+from duly.domain.grid import MOST_RUNS
 from duly.domain.history import minutes, nearest_rank
 from duly.domain.ids import JobId
 from duly.domain.instants import MINUTE, to_rfc3339
 from duly.http.routing import Call, Reply, route
 from duly.usecases.jobs import next_fires
 from duly.usecases.preview import fire_view, words_of
+from duly.wire.grid import GridView, grid_view
 from duly.wire.history import HistoryView, change_view, milliseconds, minute_view
 from duly.wire.jobs import JobView, job_view
 from duly.wire.schedules import JobFireView
@@ -32,6 +34,12 @@ class FiresQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=Tru
     """How many fires to show."""
 
     count: Annotated[int, Meta(ge=1, le=100)] = 10
+
+
+class GridQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """How many runs to show."""
+
+    runs: Annotated[int, Meta(ge=1, le=MOST_RUNS, description="Of so many of the newest; those that have not begun are left out.")] = 60
 
 
 @route("GET", "/v1/stats/history", role=Role.VIEWER, answer=HistoryView)
@@ -60,6 +68,13 @@ async def list_fires(call: Call, job_id: JobId, query: FiresQuery) -> Reply:
     return Reply(Page(items=[fire_view(job, at) for at in next_fires(job, query.count)]))
 
 
+@route("GET", "/v1/jobs/{jobId}/grid", role=Role.VIEWER, answer=GridView, problems=("DULY-E204",))
+async def show_grid(call: Call, job_id: JobId, query: GridQuery) -> Reply:
+    """A job's newest runs side by side: how long each took, how late it was, and how its steps or its attempts went"""
+    job = await call.services.jobs.show(call.actor, job_id)
+    return Reply(grid_view(await call.services.grids.show(call.actor, job, query.runs)))
+
+
 @route("GET", "/v1/jobs/{jobId}/versions", role=Role.VIEWER, answer=Page[JobView], problems=("DULY-E204",))
 async def list_versions(call: Call, job_id: JobId) -> Reply:
     """A job as each of its newest versions had it, newest first; `updatedAt` is when a version was made"""
@@ -70,4 +85,4 @@ async def list_versions(call: Call, job_id: JobId) -> Reply:
     return Reply(Page(items=views))
 
 
-ROUTES = [show_history, list_fires, list_versions]
+ROUTES = [show_history, list_fires, show_grid, list_versions]

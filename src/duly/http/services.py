@@ -20,6 +20,7 @@ from duly.usecases.cluster import Cluster
 from duly.usecases.dead_letters import DeadLetters
 from duly.usecases.events import Changes
 from duly.usecases.executions import Executions
+from duly.usecases.grid import RunGrids
 from duly.usecases.inspect import Fleet
 from duly.usecases.jobs import Jobs
 from duly.usecases.links import Links
@@ -70,6 +71,7 @@ class Services:
     changes: Changes
     scaling: Scaling
     workflows: Workflows
+    grids: RunGrids
     records: Records
     logs: Logs
     alerts: Alerts

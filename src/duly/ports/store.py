@@ -53,6 +53,7 @@ from duly.ports.events import Outbox
 from duly.ports.figures import Figures
 from duly.ports.fire_audit import FireAudit
 from duly.ports.flows import Flows
+from duly.ports.grid import Grids
 from duly.ports.homes import Homes
 from duly.ports.keys import Keys
 from duly.ports.letters import Letters
@@ -262,7 +263,7 @@ class Insights(Protocol):
         """What the live workers that serve a tenant say of themselves."""
 
     async def standing_counts(self, tenant: int) -> dict[State, int]:
-        """How many executions stand in each state."""
+        """How many executions stand in each state, at one instant: what moves on meanwhile is counted once."""
 
     async def job_counts(self, tenant: int, now: Instant) -> dict[JobState, int]:
         """How many jobs are in each state; a pause with an end is over by itself."""
@@ -334,6 +335,7 @@ class Store:
     flows: Flows
     awaited: AwaitedJobs
     figures: Figures
+    grids: Grids
     fire_audit: FireAudit
     alerts: AlertStore
     links: Links

@@ -17,6 +17,7 @@ from duly.adapters.sql.figures import SqlFigures
 from duly.adapters.sql.fire_audit import SqlFireAudit
 from duly.adapters.sql.fleet import SqlLeases, SqlLiveness
 from duly.adapters.sql.flows import SqlFlows
+from duly.adapters.sql.grid import SqlGrids
 from duly.adapters.sql.homes import SqlHomes
 from duly.adapters.sql.insights import SqlInsights
 from duly.adapters.sql.keys import SqlKeys, SqlSessions
@@ -129,6 +130,7 @@ def store_on(engine: Engine, telemetry: Telemetry | None = None) -> Store:
             flows=SqlFlows(engine, SqliteOwnFlows(engine)),
             awaited=SqlAwaited(engine),
             figures=SqlFigures(engine),
+            grids=SqlGrids(engine),
             fire_audit=SqlFireAudit(engine),
             alerts=SqlAlerts(engine),
             links=SqlLinks(engine),
@@ -179,6 +181,7 @@ def store_on(engine: Engine, telemetry: Telemetry | None = None) -> Store:
         flows=SqlFlows(engine, PostgresOwnFlows(engine)),
         awaited=SqlAwaited(engine),
         figures=SqlFigures(engine),
+        grids=SqlGrids(engine),
         fire_audit=SqlFireAudit(engine),
         alerts=SqlAlerts(engine),
         links=SqlLinks(engine),

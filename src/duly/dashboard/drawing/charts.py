@@ -196,25 +196,3 @@ def attempts(view: Any, start: Instant, end: Instant, parts: Sequence[tuple[str,
     return Markup(
         '<svg class="timeline" viewBox="0 0 1000 30" preserveAspectRatio="none" role="img" aria-label="{}" height="34">{}</svg>'
     ).format(label, body)
-
-
-def run_bars(view: Any, runs: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], Markup]]:
-    """A bar per run, oldest first: as tall as it was long, a mark when it was late or longer than most."""
-    spans = [between(run["startedAt"], run["finishedAt"]) for run in runs]
-    known = sorted(took for took in spans if took is not None)
-    longest = max([*known, 1.0])
-    usual = known[max(0, -(-95 * len(known) // 100) - 1)] if known else 0.0
-    found: list[tuple[dict[str, Any], Markup]] = []
-    for run, took in zip(runs, spans, strict=True):
-        tall = 6 + 94 * ((took or 0) / longest)
-        marks = Markup()
-        if (run["latenessMs"] or 0) > 5000:
-            marks += Markup('<path class="f-blocked" d="M6 0l4 4-4 4-4-4z"/>')
-        if took is not None and len(known) >= 20 and took > usual:
-            marks += Markup('<path class="f-dead" d="M6 10l4 7H2z"/>')
-        bar = Markup(
-            '<svg viewBox="0 0 12 124" width="12" height="124" aria-hidden="true">{}'
-            '<rect class="f-{}" x="1" y="{:.1f}" width="10" height="{:.1f}" rx="2"/></svg>'
-        )
-        found.append((run, bar.format(marks, run["state"].lower(), 122 - tall, tall)))
-    return found

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import asyncio
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from duly.dashboard.commands import commands
-from duly.dashboard.drawing.charts import run_bars
+from duly.dashboard.drawing.grid import drawn
 from duly.dashboard.flows import SAID, declared, kind_of
 from duly.dashboard.view import PageQuery, View, page
-from duly.dashboard.words import between, plain
+from duly.dashboard.words import plain
+from duly.domain.grid import MOST_RUNS
 from duly.domain.history import nearest_rank
 from duly.domain.ids import JobId, job_text
+from duly.domain.instants import to_rfc3339
 from duly.http.routing import Call, Reply
 
-SHOWN_RUNS = 60
+LISTED_RUNS = 30
+# Of how many runs a grid can be asked for with a click.
+GRIDS = (60, 150, 500)
 # What a version is, for people who compare two of them; the rest follows from these or is the same for all.
 UNCOMPARED = frozenset(
     [
@@ -35,9 +42,10 @@ UNCOMPARED = frozenset(
 
 
 class JobPageQuery(PageQuery, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Which tab."""
+    """Which tab, and how many runs side by side."""
 
     tab: Literal["runs", "versions", "definition", "why"] = "runs"
+    runs: Annotated[int, Meta(ge=1, le=MOST_RUNS)] = GRIDS[0]
 
 
 @page("/jobs/{jobId}")
@@ -46,12 +54,32 @@ async def show_job_page(call: Call, job_id: JobId, query: JobPageQuery) -> Reply
     id = job_text(job_id)
     view = await View.of(call, f"/jobs/{id}", query)
     job = await view.get(f"/v1/jobs/{id}")
-    context: dict[str, Any] = {"job": job, "fires": [], "runs": [], "versions": [], "why": None, "section": "/jobs"}
-    if view.wants("fires", "head"):
-        context["fires"] = (await view.get(f"/v1/jobs/{id}/fires", count=10))["items"]
-    if view.wants("runs", "head"):
-        runs = (await view.get(f"/v1/jobs/{id}/executions", limit=SHOWN_RUNS))["items"]
-        context |= {"runs": runs, "figures": _figures(runs), "bars": run_bars(view, _past(runs)[::-1])}
+    context: dict[str, Any] = {
+        "job": job,
+        "fires": [],
+        "runs": [],
+        "grid": None,
+        "picture": None,
+        "versions": [],
+        "why": None,
+        "section": "/jobs",
+    }
+    shows_runs = query.tab == "runs"
+    # Side by side: none of them needs another's answer.
+    fires, runs, grid = await asyncio.gather(
+        _asked(view, f"/v1/jobs/{id}/fires", view.wants("fires", "head"), count=10),
+        _asked(view, f"/v1/jobs/{id}/executions", shows_runs and view.wants("runs"), limit=LISTED_RUNS),
+        # The figures above are of the same runs; when they alone are asked for, of not too many.
+        _asked(view, f"/v1/jobs/{id}/grid", view.wants("grid", "head"), runs=GRIDS[0] if query.part == "head" else query.runs),
+    )
+    if fires is not None:
+        context["fires"] = fires["items"]
+    if runs is not None:
+        context["runs"] = runs["items"]
+    if grid is not None:
+        context |= {"grid": grid, "figures": _figures(grid)}
+        if grid["runs"] and shows_runs and view.wants("grid"):
+            context |= {"picture": drawn(grid, view.root, to_rfc3339(view.now)), "grids": GRIDS}
     if job["steps"] and query.part is None:
         context |= {"drawing": declared(job), "kind_of": kind_of, "said": SAID}
     if query.tab == "versions" and view.wants("versions"):
@@ -62,21 +90,18 @@ async def show_job_page(call: Call, job_id: JobId, query: JobPageQuery) -> Reply
     return view.page("job", f"{mark}{job['name']}", commands(f"duly job show {job['name']}", f"/v1/jobs/{id}"), **context)
 
 
-def _past(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Runs that have begun or ended: what is still to come never stands among them."""
-    return [run for run in runs if run["startedAt"] is not None or run["finishedAt"] is not None]
+async def _asked(view: View, path: str, is_wanted: bool, **wanted: int) -> Any:
+    return await view.get(path, **wanted) if is_wanted else None
 
 
-def _figures(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    ended = [run for run in runs if run["state"] in ("SUCCEEDED", "DEAD")]
-    took = [round(span) for run in ended if (span := between(run["startedAt"], run["finishedAt"])) is not None]
-    late = [run["latenessMs"] for run in runs if run["latenessMs"] is not None]
+def _figures(grid: dict[str, Any]) -> dict[str, Any]:
+    ended = [run for run in grid["runs"] if run["state"] in ("SUCCEEDED", "DEAD")]
     return {
         "count": len(ended),
         "succeeded": None if not ended else round(100 * sum(run["state"] == "SUCCEEDED" for run in ended) / len(ended)),
-        "p50": nearest_rank(took, 0.5),
-        "p95": nearest_rank(took, 0.95),
-        "late": nearest_rank(late, 0.95),
+        "p50": grid["tookP50Ms"],
+        "p95": grid["tookP95Ms"],
+        "late": nearest_rank([run["latenessMs"] for run in grid["runs"] if run["latenessMs"] is not None], 0.95),
     }
 
 

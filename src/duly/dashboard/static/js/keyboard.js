@@ -81,7 +81,7 @@ function onArrow(event) {
 function rove() {
   for (const grid of all("[data-arrows]")) {
     const cells = all("[data-line]", grid).flatMap(cellsOf);
-    const kept = cells.find((cell) => cell === document.activeElement) ?? cells[0];
+    const kept = cells.find((cell) => cell === document.activeElement) ?? cells.find((cell) => cell.getAttribute("tabindex") === "0") ?? cells[0];
     for (const cell of cells) cell.tabIndex = cell === kept ? 0 : -1;
   }
 }

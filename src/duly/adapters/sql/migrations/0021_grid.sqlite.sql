@@ -1,0 +1,1 @@
+-- SQLite reads the run grid along its keys, with no wall in the way.
