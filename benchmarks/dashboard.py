@@ -27,6 +27,7 @@ from benchmarks.rest import HANDLER, Rest, fill, prepare
 from benchmarks.usage import processor_seconds
 from duly.adapters.sql.rows import as_uuid
 from duly.compose import Node
+from duly.compose.collecting import collect_seldom
 from duly.compose.mounted import api_on
 from duly.dashboard.assets import FILES
 from duly.domain.access import Role
@@ -283,6 +284,8 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=20)
     options = parser.parse_args()
     cases = set(options.cases.split(","))
+    # As a server does.
+    collect_seldom()
     held = [size()] if "size" in cases else []
     for kind in options.store.split(","):
         if cases & AT_REST:

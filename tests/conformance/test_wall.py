@@ -9,10 +9,13 @@ from typing import Any
 import asyncpg
 import pytest
 
+from duly.adapters.sql.engine import Lane
 from duly.adapters.sql.engine_postgres import SCHEMA, PostgresEngine
 from duly.adapters.sql.migrate import upgrade
-from duly.domain.lifecycle import Outcome
-from duly.ports.store import ExecutionFilter
+from duly.adapters.sql.statements import statements
+from duly.domain.instants import HOUR
+from duly.domain.lifecycle import JobState, Outcome
+from duly.ports.store import ExecutionFilter, JobFilter
 from duly.ports.wall import behind_wall
 from tests.conformance.conftest import opened
 from tests.conformance.workflows import Works, step
@@ -139,3 +142,32 @@ async def test_what_looks_past_the_wall_asks_whose_a_run_is(walled: World) -> No
             assert bool(await works.plain.grids.steps([flow])) is is_ours
     assert await works.plain.grids.tries([run])
     assert await works.plain.grids.steps([flow])
+
+
+async def test_who_asks_for_anothers_jobs_is_told_of_none(walled: World) -> None:
+    """The walks along a tenant's jobs read as the owner does, once it is known that they are his."""
+    await walled.job("ours", every=HOUR, source="code:shop")
+    definitions, insights = walled.store.definitions, walled.store.insights
+
+    for tenant, is_ours in ((US, True), (THEM, False)):
+        with behind_wall(tenant):
+            assert bool(await definitions.jobs(JobFilter(US, search="our", now=START))) is is_ours
+            assert bool((await definitions.waiting(US, START + HOUR, 10))[0]) is is_ours
+            assert bool(await insights.job_counts(US, START)) is is_ours
+            assert bool(await definitions.jobs_of_source(US, "code:shop", None, 10)) is is_ours
+    assert await insights.job_counts(US, START) == {JobState.ACTIVE: 1}
+
+
+async def test_how_to_read_by_a_key_is_planned_once(walled: World) -> None:
+    """Planning anew, partition by partition and wall by wall, takes several times as long as reading."""
+    run = await fill(walled)
+    read = statements("postgres")["execution"].text
+
+    for _ in range(3):
+        with behind_wall(US):
+            assert await walled.store.insights.execution(US, run) is not None
+
+    async with walled.engine._pools[Lane.GENERAL].connection(read) as line:
+        [plans] = await line.fetch("SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement = $1", read)
+        assert await line.fetchval("SHOW plan_cache_mode") == "force_custom_plan", "for what comes after it"
+    assert tuple(plans) == (3, 0)

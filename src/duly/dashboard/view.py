@@ -72,6 +72,10 @@ class View:
         """What the public API answers to `GET path`, as JSON. Names of parameters are those of the API. Raises as it does."""
         return (await self.call.ask(path, wanted)).content
 
+    async def get_if(self, is_wanted: bool, path: str, **wanted: str | int | None) -> Any:
+        """The same where it is wanted, else None: for what is asked for side by side."""
+        return await self.get(path, **wanted) if is_wanted else None
+
     @property
     def root(self) -> str:
         """What comes before every path."""

@@ -7,6 +7,7 @@ RFC 3339 text are made from it at the edges only.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 Instant = int
 Micros = int
@@ -48,3 +49,27 @@ def from_rfc3339(text: str) -> Instant:
     if moment.tzinfo is None:
         raise ValueError("the time needs an offset, such as Z or +02:00")
     return from_datetime(moment)
+
+
+# A week has ten thousand minutes, which are told and read at once: those of an hour share all but two digits.
+_HOURS_KEPT = 2_000
+
+
+def minute_text(minute: Instant) -> str:
+    """`to_rfc3339` of an instant that is a whole minute."""
+    return f"{_hour_text(minute // HOUR)}{minute // MINUTE % 60:02}:00Z"
+
+
+def minute_of(text: str) -> Instant:
+    """The instant of what `minute_text` has told."""
+    return _hour_of(text[:14]) + int(text[14:16]) * MINUTE
+
+
+@lru_cache(_HOURS_KEPT)
+def _hour_text(hour: int) -> str:
+    return to_rfc3339(hour * HOUR)[:14]
+
+
+@lru_cache(_HOURS_KEPT)
+def _hour_of(text: str) -> Instant:
+    return from_rfc3339(f"{text}00:00Z")

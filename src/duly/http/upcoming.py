@@ -11,7 +11,7 @@ from duly.domain.access import Role
 from duly.domain.errors import Invalid
 from duly.domain.expected import Expected
 from duly.domain.ids import job_text
-from duly.domain.instants import DAY, LATEST, SECOND, Instant, to_rfc3339
+from duly.domain.instants import DAY, LATEST, SECOND, Instant, minute_text, to_rfc3339
 from duly.domain.schedule import explain_fire
 from duly.http.cursors import Limit, MomentCursor, from_moment_cursor, to_moment_cursor
 from duly.http.filters import FilterText
@@ -73,15 +73,17 @@ async def show_upcoming(call: Call, query: UpcomingQuery) -> Reply:
             raise Invalid("DULY-E105", f"is too far: a load is computed for {LONGEST_LOAD // DAY} days.", field="until")
         if query.cursor is not None:
             raise Invalid("DULY-E106", "does not go with a summary, which has one page.", field="cursor")
-        forecast, counts = await call.services.upcoming.minutes(call.actor, window, query.pool, paused_at=paused_at)
-        minutes = [MinuteView(at=to_rfc3339(at), fires=count) for at, count in sorted(counts.items())]
-        view = UpcomingView(since=to_rfc3339(since), until=to_rfc3339(forecast.until), items=[], minutes=minutes, capped=0)
+        counted = await call.services.upcoming.minutes(call.actor, window, query.pool, paused_at=paused_at)
+        counts = counted.minutes
+        view = UpcomingView(since=to_rfc3339(since), until=to_rfc3339(counted.until), items=[], minutes=[], capped=0)
         if query.summary is Summary.LOAD:
-            spent, view.unknown = await call.services.upcoming.load(call.actor, forecast)
+            spent, view.unknown = await call.services.upcoming.load(call.actor, counted)
             view.minutes = [
-                MinuteView(at=to_rfc3339(at), fires=counts.get(at, 0), busy_sec=spent.get(at, 0) / SECOND)
+                MinuteView(at=minute_text(at), fires=counts.get(at, 0), busy_sec=spent.get(at, 0) / SECOND)
                 for at in sorted(counts.keys() | spent.keys())
             ]
+        else:
+            view.minutes = [MinuteView(at=minute_text(at), fires=count) for at, count in sorted(counts.items())]
         return Reply(view)
     forecast = await call.services.upcoming.fires(call.actor, window, query.per_job, after, query.limit, query.pool, paused_at=paused_at)
     expected = await call.services.upcoming.expected(call.actor, (job.id for _, job in forecast.fires))

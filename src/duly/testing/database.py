@@ -198,7 +198,7 @@ class VirtualEngine(SqliteEngine):
         if not found:
             self._kept[name] = ()
 
-    async def read(self, action: Callable[[], Action[T]]) -> T:
+    async def read(self, action: Callable[[], Action[T]], lane: Lane = Lane.GENERAL) -> T:
         if self.pause is not None:
             await self.pause()
         with self._turn:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -68,6 +67,22 @@ class Forecast:
 
 
 @dataclass(slots=True)
+class Counted:
+    """How many fires each minute of a window has, of those that have any, and whose they are, in no order; exact before `until`."""
+
+    until: Instant
+    fires: list[tuple[JobId, Sequence[Instant]]]
+    minutes: dict[Instant, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        minutes = self.minutes
+        for _, instants in self.fires:
+            for at in instants:
+                minute = at - at % MINUTE
+                minutes[minute] = minutes.get(minute, 0) + 1
+
+
+@dataclass(slots=True)
 class Spread:
     """Moves of jobs out of crowded minutes, and what each minute of the coming day has before and after them.
 
@@ -118,29 +133,23 @@ class Upcoming:
         """How long these jobs mostly take, of those of which enough is known."""
         return await self._figures.expected(actor.tenant, list(dict.fromkeys(jobs)))
 
-    async def minutes(
-        self, actor: Actor, window: Window, pool: str | None = None, *, paused_at: Instant | None = None
-    ) -> tuple[Forecast, dict[Instant, int]]:
-        """How many fires each minute of the window has, of those that have any; with `paused_at`, of jobs that are paused then."""
+    async def minutes(self, actor: Actor, window: Window, pool: str | None = None, *, paused_at: Instant | None = None) -> Counted:
+        """How many fires each minute of the window has; with `paused_at`, of jobs that are paused then."""
         if paused_at is not None:
             forecast = await self._held_back(actor, window, pool, paused_at, MOST_COUNTED)
         else:
             jobs, until = await self._waiting(actor, window, pool)
-            forecast = await self._gathered(jobs, window, until) or await self._merge(
-                jobs, window, until, MOST_COUNTED + 1, None, MOST_COUNTED + 1
-            )
-        counts: dict[Instant, int] = {}
-        for at, _ in forecast.fires:
-            minute = at - at % MINUTE
-            counts[minute] = counts.get(minute, 0) + 1
-        return forecast, counts
+            if (gathered := await self._gathered(jobs, window, until)) is not None:
+                return Counted(until, gathered)
+            forecast = await self._merge(jobs, window, until, MOST_COUNTED + 1, None, MOST_COUNTED + 1)
+        return Counted(forecast.until, [(job.id, (at,)) for at, job in forecast.fires])
 
-    async def load(self, actor: Actor, forecast: Forecast) -> tuple[dict[Instant, Micros], int]:
-        """How long the fires of a forecast will run in each minute, by what nearly all runs of their jobs take (p95); and of how many
+    async def load(self, actor: Actor, counted: Counted) -> tuple[dict[Instant, Micros], int]:
+        """How long the fires of a window will run in each minute, by what nearly all runs of their jobs take (p95); and of how many
         fires that is not known, because their jobs have hardly run yet."""
-        expected = await self.expected(actor, (job.id for _, job in forecast.fires))
-        known = [Fire(at, expected[job.id].p95) for at, job in forecast.fires if job.id in expected]
-        return busy(known, forecast.until), len(forecast.fires) - len(known)
+        expected = await self.expected(actor, (job for job, _ in counted.fires))
+        known = [Fire(at, expected[job].p95) for job, instants in counted.fires if job in expected for at in instants]
+        return busy(known, counted.until), sum(map(len, (instants for _, instants in counted.fires))) - len(known)
 
     async def spread(self, actor: Actor, now: Instant, most: int, pool: str | None = None) -> Spread:
         """How jobs would stand apart that crowd a minute of the coming day. Changes nothing."""
@@ -221,27 +230,28 @@ class Upcoming:
         forecast.fires = sorted(((at, job) for at, job in forecast.fires if at < forecast.until), key=lambda fire: (fire[0], fire[1].id))
         return forecast
 
-    async def _gathered(self, jobs: list[Coming], window: Window, until: Instant) -> Forecast | None:
-        """All fires of a window, in no order; None when there are too many to gather job by job."""
-        forecast = Forecast(until)
+    async def _gathered(self, jobs: list[Coming], window: Window, until: Instant) -> list[tuple[JobId, Sequence[Instant]]] | None:
+        """All fires of a window, job by job; None when there are too many to gather so."""
+        found: list[tuple[JobId, Sequence[Instant]]] = []
+        count = 0
         for nth, job in enumerate(jobs):
             first, schedule = _first(job, window.first), job.version.schedule
             if first is None or first >= until:
                 continue
-            forecast.fires.append((first, job))
-            since = first + 1
+            own = [first]
             while schedule is not None:
-                some = self._foreseen.between(schedule, since, until, BREATHE_EVERY)
-                forecast.fires += zip(some, repeat(job), strict=False)
-                if len(forecast.fires) > MOST_COUNTED:
+                some = self._foreseen.between(schedule, own[-1] + 1, until, BREATHE_EVERY)
+                own += some
+                if count + len(own) > MOST_COUNTED:
                     return None
                 if len(some) < BREATHE_EVERY:
                     break
-                since = some[-1] + 1
                 await asyncio.sleep(0)
+            count += len(own)
+            found.append((job.id, own))
             if nth % BREATHE_EVERY == 0:
                 await asyncio.sleep(0)
-        return forecast
+        return found
 
     async def _merge(
         self, jobs: list[Coming], window: Window, until: Instant, per_job: int, after: tuple[Instant, UUID] | None, limit: int

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from duly.adapters.sql import listing
 from duly.adapters.sql.audit import append
-from duly.adapters.sql.engine import Action, Call, Engine, Many, one
+from duly.adapters.sql.engine import Action, Call, Engine, Lane, Many, one
 from duly.adapters.sql.job_rules import demand_channels, keep_rules, rules_in
 from duly.adapters.sql.listing import LAST_ID
 from duly.adapters.sql.quotas import admit_jobs
@@ -93,7 +93,7 @@ class SqlDefinitions:
         return [UUID(hex=text) for text in loads(used["answer"])]
 
     async def job(self, tenant: int, id: JobId) -> Job | None:
-        row = one(await self._engine.fetch("job", {"tenant": tenant, "id": id}))
+        row = one(await self._engine.fetch("job", {"tenant": tenant, "id": id}, Lane.KEYED))
         return None if row is None else job_of(row)
 
     async def job_named(self, tenant: int, name: str) -> Job | None:

@@ -31,9 +31,12 @@ Rows = Sequence[Any]
 
 
 class Lane(Enum):
-    """The kinds of connection. PostgreSQL pins planner settings by lane; SQLite has one writer whatever the lane."""
+    """How a statement is planned, and over which connections it goes. PostgreSQL pins planner settings by lane; SQLite has one writer
+    whatever the lane."""
 
     GENERAL = "general"
+    # Reads of people along keys: the best plan is the same whatever is asked for, and is kept. Over the connections of GENERAL.
+    KEYED = "keyed"
     CLAIM = "claim"
     FINISH = "finish"
 
@@ -65,7 +68,7 @@ class Engine(Protocol):
     async def run(self, action: Callable[[], Action[T]], lane: Lane = Lane.GENERAL) -> T:
         """Run an action in one transaction. It may be started again from the top when the engine asks for a repeat."""
 
-    async def read(self, action: Callable[[], Action[T]]) -> T:
+    async def read(self, action: Callable[[], Action[T]], lane: Lane = Lane.GENERAL) -> T:
         """Run an action that only reads: all its statements see one snapshot."""
 
     async def fetch(self, name: str, params: Mapping[str, Any], lane: Lane = Lane.GENERAL) -> Rows:

@@ -50,9 +50,19 @@ _HASHES = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "en
 # Reads of any size, each along keys. Whatever reads a whole table to join it (hash, merge, a copy to walk along) is chosen when the
 # planner misjudges how much is wanted, and it does: each partition may have one of everything.
 _CUSTOM = {"plan_cache_mode": "force_custom_plan", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_material": "off"}
+# … and where a key is all that is asked for, one plan is as good as the next. To plan a page's statements anew, partition by partition and
+# with what the wall adds to each, takes several times as long as to run them. A line keeps plans; a pooler's does not.
+_KEYED = "SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off"
 # … and what is written in batches joins what it has written with what it was given: thousands with thousands.
 _WRITES = "SET LOCAL enable_hashjoin = on"
-_SESSION = {"search_path": SCHEMA, "jit": "off", "timezone": "UTC", "idle_in_transaction_session_timeout": LONGEST_PAUSE}
+# Nothing here is worth the time that it takes to start others who help.
+_SESSION = {
+    "search_path": SCHEMA,
+    "jit": "off",
+    "max_parallel_workers_per_gather": "0",
+    "timezone": "UTC",
+    "idle_in_transaction_session_timeout": LONGEST_PAUSE,
+}
 _SETTINGS: dict[Lane, dict[str, str]] = {Lane.CLAIM: _WALKS, Lane.FINISH: _HASHES, Lane.GENERAL: _CUSTOM}
 
 # What the guard of a tenant that leaves answers (migration 0014).
@@ -155,8 +165,10 @@ class PostgresEngine:
         self._statements = statements("postgres")
         # Known once somebody has asked.
         self._has_wall: bool | None = None
+        shared = Pool(self.way, self._watch, Lane.GENERAL, general)
         self._pools = {
-            Lane.GENERAL: Pool(self.way, self._watch, Lane.GENERAL, general),
+            Lane.GENERAL: shared,
+            Lane.KEYED: shared,
             Lane.CLAIM: Pool(self.way, self._watch, Lane.CLAIM, 4),
             Lane.FINISH: Pool(self.way, self._watch, Lane.FINISH, 4),
         }
@@ -174,11 +186,11 @@ class PostgresEngine:
                     raise
         raise AssertionError("unreachable")
 
-    async def read(self, action: Callable[[], Action[T]]) -> T:
+    async def read(self, action: Callable[[], Action[T]], lane: Lane = Lane.GENERAL) -> T:
         with translated():
             async with (
-                self._pools[Lane.GENERAL].connection() as connection,
-                self._transaction(connection, "ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+                self._pools[lane].connection() as connection,
+                self._transaction(connection, "ISOLATION LEVEL REPEATABLE READ READ ONLY", _planning(lane, connection)),
             ):
                 return await self._drive(connection, action())
 
@@ -189,7 +201,7 @@ class PostgresEngine:
                 with translated():
                     async with self._pools[lane].connection(statement.text) as connection:
                         if connection.local or walled_tenant() is not None:
-                            async with self._transaction(connection):
+                            async with self._transaction(connection, settings=_planning(lane, connection)):
                                 return await connection.fetch(statement.text, *_arguments(statement, params))
                         return await connection.fetch(statement.text, *_arguments(statement, params))
             except _REPEATABLE:
@@ -270,6 +282,11 @@ class PostgresEngine:
         except StopIteration as end:
             result: T = end.value
             return result
+
+
+def _planning(lane: Lane, line: Line) -> str:
+    """What a transaction sets for its lane beside what the line has set."""
+    return _KEYED if lane is Lane.KEYED and not line.local else ""
 
 
 async def _can_build_wall(connection: Line) -> bool:

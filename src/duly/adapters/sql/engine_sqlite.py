@@ -99,7 +99,7 @@ class SqliteEngine:
         result: T = await self._submit(self._writes, lambda connection: self.drive(connection, action()))
         return result
 
-    async def read(self, action: Callable[[], Action[T]]) -> T:
+    async def read(self, action: Callable[[], Action[T]], lane: Lane = Lane.GENERAL) -> T:
         where = self._writes if self._in_memory else self._reads
         result: T = await self._submit(where, lambda connection: self._in_one_snapshot(connection, action()))
         return result

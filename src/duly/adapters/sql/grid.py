@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from duly.adapters.sql.engine import Action, Call, Engine, one
+from duly.adapters.sql.engine import Action, Call, Engine, Lane, one
 from duly.adapters.sql.rows import as_uuid
 from duly.domain.grid import Run, Tries
 from duly.domain.ids import ExecutionId, JobId, id_floor, instant_of
@@ -48,7 +48,7 @@ class SqlGrids:
                 )
             return found
 
-        return await self._engine.read(action)
+        return await self._engine.read(action, Lane.KEYED)
 
     async def steps(self, runs: Sequence[ExecutionId]) -> dict[ExecutionId, str]:
         def action() -> Action[dict[ExecutionId, str]]:
@@ -64,7 +64,7 @@ class SqlGrids:
             rows = yield Call("grid_steps", {"runs": list(runs), **_spans(runs)})
             return {as_uuid(row["run"]): _in_place(row["cells"]) for row in rows}
 
-        return await self._engine.read(action) if runs else {}
+        return await self._engine.read(action, Lane.KEYED) if runs else {}
 
     async def tries(self, runs: Sequence[ExecutionId]) -> dict[ExecutionId, Tries]:
         def action() -> Action[dict[ExecutionId, Tries]]:
@@ -78,7 +78,7 @@ class SqlGrids:
                     found[run] = Tries(row["outcomes"], row["retry_at"])
             return found
 
-        return await self._engine.read(action) if runs else {}
+        return await self._engine.read(action, Lane.KEYED) if runs else {}
 
 
 def _spans(runs: Sequence[ExecutionId]) -> dict[str, list[ExecutionId]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from duly.adapters.sql.engine import Action, Call, Engine, one
+from duly.adapters.sql.engine import Action, Call, Engine, Lane, one
 from duly.adapters.sql.listing import LAST_ID
 from duly.adapters.sql.rows import about_of, as_uuid, attempt_of, execution_of, log_of, worker_of
 from duly.domain.execution import Attempt, Execution, LogLine
@@ -35,7 +35,7 @@ class SqlInsights:
         self._engine = engine
 
     async def execution(self, tenant: int, id: ExecutionId) -> Execution | None:
-        row = one(await self._engine.fetch("execution", {"tenant": tenant, "id": id}))
+        row = one(await self._engine.fetch("execution", {"tenant": tenant, "id": id}, Lane.KEYED))
         return None if row is None else execution_of(row)
 
     async def executions(self, wanted: ExecutionFilter) -> list[Execution]:
@@ -43,10 +43,12 @@ class SqlInsights:
         if wanted.job_id is not None:
             return [
                 execution_of(row)
-                for row in await self._engine.fetch("executions_of_job", params | {"job_id": wanted.job_id, "state": wanted.state})
+                for row in await self._engine.fetch(
+                    "executions_of_job", params | {"job_id": wanted.job_id, "state": wanted.state}, Lane.KEYED
+                )
             ]
         if wanted.state is None:
-            return [execution_of(row) for row in await self._engine.fetch("executions_of_tenant", params)]
+            return [execution_of(row) for row in await self._engine.fetch("executions_of_tenant", params, Lane.KEYED)]
         name = "ids_final" if is_final(wanted.state) else _IDS_BY_STATE[wanted.state]
         found: list[Execution] = []
         while len(found) < wanted.limit:
@@ -63,16 +65,19 @@ class SqlInsights:
 
     async def attempts(self, id: ExecutionId) -> list[Attempt]:
         # The running one first: should it end between the two reads, it is in both, never in neither.
-        running = [attempt_of(row) for row in await self._engine.fetch("running_attempt", {"id": id})]
-        ended = [attempt_of(row) for row in await self._engine.fetch("attempts", {"id": id})]
+        running = [attempt_of(row) for row in await self._engine.fetch("running_attempt", {"id": id}, Lane.KEYED)]
+        ended = [attempt_of(row) for row in await self._engine.fetch("attempts", {"id": id}, Lane.KEYED)]
         known = {attempt.attempt for attempt in ended}
         return ended + [attempt for attempt in running if attempt.attempt not in known]
 
     async def logs(self, id: ExecutionId, attempt: int | None, after: int, limit: int) -> list[tuple[int, int, LogLine]]:
-        return [log_of(row) for row in await self._engine.fetch("logs", {"id": id, "attempt": attempt, "after": after, "quota": limit})]
+        return [
+            log_of(row)
+            for row in await self._engine.fetch("logs", {"id": id, "attempt": attempt, "after": after, "quota": limit}, Lane.KEYED)
+        ]
 
     async def workers(self, now: Instant, tenant: int | None = None) -> list[WorkerRow]:
-        return [worker_of(row) for row in await self._engine.fetch("workers", {"lost_since": now - HOUR, "tenant": tenant})]
+        return [worker_of(row) for row in await self._engine.fetch("workers", {"lost_since": now - HOUR, "tenant": tenant}, Lane.KEYED)]
 
     async def offers(self, now: Instant, tenant: int) -> list[WorkerAbout]:
         return [about_of(row) for row in await self._engine.fetch("offers", {"now": now, "tenant": tenant})]
@@ -85,7 +90,7 @@ class SqlInsights:
                 counts[state] = int(one((yield Call(name, {"tenant": tenant, "most": most})))["n"])
             return counts
 
-        return await self._engine.read(action)
+        return await self._engine.read(action, Lane.KEYED)
 
     async def job_counts(self, tenant: int, now: Instant) -> dict[JobState, int]:
         def action() -> Action[dict[JobState, int]]:

@@ -10,7 +10,7 @@ import msgspec
 
 from duly.adapters.sql.audit import append
 from duly.adapters.sql.definitions import use_key
-from duly.adapters.sql.engine import Action, Call, Engine, one
+from duly.adapters.sql.engine import Action, Call, Engine, Lane, one
 from duly.adapters.sql.firing import enqueue_each
 from duly.adapters.sql.gates import open_gates
 from duly.adapters.sql.listing import LAST_ID
@@ -44,7 +44,7 @@ class SqlLetters:
             found = (yield Call("open_letters", {"tenant": tenant, "job_id": job_id, "ids": ids})) if ids else ()
             return [_letter_of(row) for row in found], ids[-1] if len(ids) == limit else None
 
-        return await self._engine.read(action)
+        return await self._engine.read(action, Lane.KEYED)
 
     async def candidates(
         self, tenant: int, match: Match, states: frozenset[State], before: ExecutionId | None, limit: int
@@ -56,7 +56,7 @@ class SqlLetters:
             found = yield Call("candidates", {"tenant": tenant, "ids": ids})
             return [_candidate_of(row) for row in found], ids[-1] if len(ids) >= limit else None
 
-        return await self._engine.read(action)
+        return await self._engine.read(action, Lane.KEYED)
 
     async def replay(
         self, replays: Sequence[tuple[ExecutionId, NewExecution]], by: str, now: Instant, *, deed: Deed | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duly.adapters.sql.engine import Action, Call, Engine, one
+from duly.adapters.sql.engine import Action, Call, Engine, Lane, one
 from duly.adapters.sql.listing import LAST_ID
 from duly.adapters.sql.rows import as_uuid, log_of
 from duly.domain.ids import ExecutionId, JobId
@@ -23,7 +23,7 @@ class SqlLogs:
             found, reached, _ = yield from _look(tenant, id, wanted, after, limit, LINES_AT_ONCE)
             return found, reached
 
-        return await self._engine.read(action)
+        return await self._engine.read(action, Lane.KEYED)
 
     async def of_job(
         self, tenant: int, job: JobId, wanted: LogFilter, after: Place | None, oldest: ExecutionId, limit: int
@@ -55,7 +55,7 @@ class SqlLogs:
                 begun = id
             return found, (as_uuid(rows[-1]["id"]), 0) if len(rows) == EXECUTIONS_AT_ONCE else None
 
-        return await self._engine.read(action)
+        return await self._engine.read(action, Lane.KEYED)
 
     async def volume(self, id: ExecutionId, attempt: int) -> tuple[int, int]:
         row = one(await self._engine.fetch("log_volume", {"id": id, "attempt": attempt}))

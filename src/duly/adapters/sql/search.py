@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from duly.adapters.sql.engine import Action, Call, Engine
+from duly.adapters.sql.engine import Action, Call, Engine, Lane
 from duly.adapters.sql.listing import LAST_ID
 from duly.adapters.sql.rows import as_uuid, encode, execution_of
 from duly.domain.execution import Execution
@@ -57,7 +57,7 @@ class SqlSearch:
             rows = (yield Call("sifted", self._params(wanted, ids, routes, jobs, limit))) if ids else ()
             return Step([execution_of(row) for row in rows], ids[-1] if len(ids) == chunk else None)
 
-        return await self._engine.read(action)
+        return await self._engine.read(action, Lane.KEYED)
 
     async def lately(self, tenant: int, since: Instant, most: int) -> Lately:
         def action() -> Action[Lately]:
@@ -73,7 +73,7 @@ class SqlSearch:
             fires = sum(int(row["n"]) for row in rows if row["trigger"] == Trigger.SCHEDULE)
             return Lately(reached, sum(int(row["n"]) for row in rows), fires, ended)
 
-        return await self._engine.read(action)
+        return await self._engine.read(action, Lane.KEYED)
 
     async def ended(self, tenant: int, since: Instant, most: int) -> tuple[Instant, list[Ended]]:
         def action() -> Action[tuple[Instant, list[Ended]]]:
@@ -85,7 +85,7 @@ class SqlSearch:
                 Ended(row["due_at"], row["started_at"], row["finished_at"], State(row["state"]), row["attempt"] == 1) for row in rows
             ]
 
-        return await self._engine.read(action)
+        return await self._engine.read(action, Lane.KEYED)
 
     async def changes(self, tenant: int, since: Instant, most: int) -> list[Change]:
         rows = await self._engine.fetch("changes_since", {"tenant": tenant, "since": since, "quota": most})
@@ -94,7 +94,7 @@ class SqlSearch:
         ]
 
     async def version_numbers(self, tenant: int, job_id: JobId, limit: int) -> list[int]:
-        rows = await self._engine.fetch("version_numbers", {"tenant": tenant, "job_id": job_id, "quota": limit})
+        rows = await self._engine.fetch("version_numbers", {"tenant": tenant, "job_id": job_id, "quota": limit}, Lane.KEYED)
         return [row["id"] for row in rows]
 
     async def newest(self, tenant: int, limit: int, running: int) -> tuple[list[ExecutionId], list[ExecutionId]]:
@@ -103,7 +103,7 @@ class SqlSearch:
             live = yield from _ids(ExecutionSearch(tenant=tenant, state=State.RUNNING), None, LAST_ID, running)
             return newest, live
 
-        return await self._engine.read(action)
+        return await self._engine.read(action, Lane.KEYED)
 
     async def newest_of(self, tenant: int, jobs: Sequence[tuple[JobId, int]]) -> list[list[ExecutionId]]:
         def action() -> Action[list[list[ExecutionId]]]:
@@ -118,13 +118,13 @@ class SqlSearch:
                 found.append(_read((yield Call("ids_of_job", {"tenant": tenant, "before": LAST_ID, "quota": limit, "job_id": job_id}))))
             return found
 
-        return await self._engine.read(action)
+        return await self._engine.read(action, Lane.KEYED)
 
     async def by_ids(self, tenant: int, ids: list[ExecutionId]) -> list[Execution]:
         if not ids:
             return []
         wanted = ExecutionSearch(tenant=tenant)
-        rows = await self._engine.fetch("sifted", self._params(wanted, ids, None, None, len(ids)))
+        rows = await self._engine.fetch("sifted", self._params(wanted, ids, None, None, len(ids)), Lane.KEYED)
         return [execution_of(row) for row in rows]
 
     def _params(

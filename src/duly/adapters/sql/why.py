@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from duly.adapters.sql.engine import Action, Call, Engine, one
+from duly.adapters.sql.engine import Action, Call, Engine, Lane, one
 from duly.adapters.sql.rows import NEVER, as_uuid, attempt_of, execution_of, version_of, worker_of
 from duly.domain.execution import Attempt, Execution
 from duly.domain.ids import ExecutionId, JobId
@@ -52,10 +52,10 @@ class SqlFacts:
         self._engine = engine
 
     async def of_execution(self, tenant: int, id: ExecutionId, now: Instant) -> ExecutionFacts | None:
-        return await self._engine.read(lambda: _of_execution(tenant, id, now))
+        return await self._engine.read(lambda: _of_execution(tenant, id, now), Lane.KEYED)
 
     async def of_job(self, tenant: int, id: JobId) -> JobFacts | None:
-        return await self._engine.read(lambda: _job(tenant, id))
+        return await self._engine.read(lambda: _job(tenant, id), Lane.KEYED)
 
     async def of_fire(self, tenant: int, id: JobId, at: Instant, now: Instant, kept_since: Instant) -> FireFacts | None:
         def action() -> Action[FireFacts | None]:
@@ -65,7 +65,7 @@ class SqlFacts:
             row = one((yield Call("version_then", {"job_id": id, "at": at})))
             return FireFacts(now, at, job, None if row is None else version_of(row), kept_since)
 
-        return await self._engine.read(action)
+        return await self._engine.read(action, Lane.KEYED)
 
     async def names(self, keys: Sequence[str]) -> Mapping[str, str]:
         found: dict[str, str] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Literal
 
 from markupsafe import Markup
@@ -32,24 +33,26 @@ async def show_execution_page(call: Call, execution_id: ExecutionId, query: Exec
     id = execution_text(execution_id)
     view = await View.of(call, f"/executions/{id}", query)
     run = await view.get(f"/v1/executions/{id}")
+    # Side by side: none of them needs another's answer.
+    attempts, lines, why = await asyncio.gather(
+        view.get_if(view.wants("head", "attempts", "failure"), f"/v1/executions/{id}/attempts"),
+        view.get_if(view.wants("logs"), f"/v1/executions/{id}/logs", limit=SHOWN_LINES),
+        view.get_if(view.wants("why"), f"/v1/executions/{id}/why"),
+    )
     context: dict[str, Any] = {
         "run": run,
         "section": "/executions",
         "lines": [],
         "attempts": [],
-        "why": None,
+        "why": why,
         "is_final": run["finishedAt"] is not None,
         "began": began,
         "flow": await run_of(view, run) if view.wants("head", "steps") else None,
     }
-    if view.wants("head", "attempts", "failure"):
-        context["attempts"] = (await view.get(f"/v1/executions/{id}/attempts"))["items"]
-        context["picture"] = picture(view, run, context["attempts"])
-    if view.wants("logs"):
-        page = await view.get(f"/v1/executions/{id}/logs", limit=SHOWN_LINES)
-        context |= {"lines": page["items"], "more": page["nextCursor"]}
-    if view.wants("why"):
-        context["why"] = await view.get(f"/v1/executions/{id}/why")
+    if attempts is not None:
+        context |= {"attempts": attempts["items"], "picture": picture(view, run, attempts["items"])}
+    if lines is not None:
+        context |= {"lines": lines["items"], "more": lines["nextCursor"]}
     mark = MARKS.get(run["state"], "◌")
     title = f"{mark} {run['jobName']} · {short_id(id)}"
     shown = commands(f"duly run show {id}", f"/v1/executions/{id}")

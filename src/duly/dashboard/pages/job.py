@@ -67,10 +67,10 @@ async def show_job_page(call: Call, job_id: JobId, query: JobPageQuery) -> Reply
     shows_runs = query.tab == "runs"
     # Side by side: none of them needs another's answer.
     fires, runs, grid = await asyncio.gather(
-        _asked(view, f"/v1/jobs/{id}/fires", view.wants("fires", "head"), count=10),
-        _asked(view, f"/v1/jobs/{id}/executions", shows_runs and view.wants("runs"), limit=LISTED_RUNS),
+        view.get_if(view.wants("fires", "head"), f"/v1/jobs/{id}/fires", count=10),
+        view.get_if(shows_runs and view.wants("runs"), f"/v1/jobs/{id}/executions", limit=LISTED_RUNS),
         # The figures above are of the same runs; when they alone are asked for, of not too many.
-        _asked(view, f"/v1/jobs/{id}/grid", view.wants("grid", "head"), runs=GRIDS[0] if query.part == "head" else query.runs),
+        view.get_if(view.wants("grid", "head"), f"/v1/jobs/{id}/grid", runs=GRIDS[0] if query.part == "head" else query.runs),
     )
     if fires is not None:
         context["fires"] = fires["items"]
@@ -88,10 +88,6 @@ async def show_job_page(call: Call, job_id: JobId, query: JobPageQuery) -> Reply
         context["why"] = await view.get(f"/v1/jobs/{id}/why")
     mark = {"PAUSED": "⏸ ", "CANCELLED": "⊘ "}.get(job["state"], "")
     return view.page("job", f"{mark}{job['name']}", commands(f"duly job show {job['name']}", f"/v1/jobs/{id}"), **context)
-
-
-async def _asked(view: View, path: str, is_wanted: bool, **wanted: int) -> Any:
-    return await view.get(path, **wanted) if is_wanted else None
 
 
 def _figures(grid: dict[str, Any]) -> dict[str, Any]:

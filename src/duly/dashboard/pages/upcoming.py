@@ -18,7 +18,7 @@ from duly.dashboard.maintenance import maintenance
 from duly.dashboard.view import PageQuery, View, page
 from duly.dashboard.words import local, moment
 from duly.domain.errors import Invalid
-from duly.domain.instants import DAY, HOUR, LATEST, MINUTE, Instant, to_rfc3339
+from duly.domain.instants import DAY, HOUR, LATEST, MINUTE, Instant, minute_of, to_rfc3339
 from duly.http.routing import Call, Reply
 
 SHOWN = 100
@@ -178,7 +178,7 @@ async def _overlay(view: View, frame: Frame, of_pool: dict[str, str | None], pau
 
 
 def _counts(answer: dict[str, Any]) -> dict[Instant, int]:
-    return {moment(minute["at"]): minute["fires"] for minute in answer["minutes"]}
+    return {minute_of(minute["at"]): minute["fires"] for minute in answer["minutes"]}
 
 
 async def _hour(view: View, frame: Frame, window: dict[str, str | None], zone: tzinfo) -> dict[str, Any]:
@@ -241,8 +241,8 @@ async def _spread(view: View, query: UpcomingPageQuery, zone: tzinfo, context: d
     """Crowded minutes of the coming day as they are, and as they would be."""
     wanted = {"most": query.most, "pool": query.pool or None}
     found = await view.get("/v1/schedules/spread", **wanted)
-    before = {moment(minute["at"]): minute["before"] for minute in found["minutes"]}
-    after = {moment(minute["at"]): minute["after"] for minute in found["minutes"]}
+    before = {minute_of(minute["at"]): minute["before"] for minute in found["minutes"]}
+    after = {minute_of(minute["at"]): minute["after"] for minute in found["minutes"]}
     busiest = sorted(before, key=lambda at: -before[at])
     context |= {
         "found": found,
@@ -274,7 +274,7 @@ async def _map(
     shown, whole = fires, None
     if slots:
         # In hundredths of all slots; what is little is still something.
-        shown = {moment(minute["at"]): ceil(100 * minute["busySec"] / (60 * slots)) for minute in answer["minutes"]}
+        shown = {minute_of(minute["at"]): ceil(100 * minute["busySec"] / (60 * slots)) for minute in answer["minutes"]}
         whole = FULL
     over = await _overlay(view, frame, {"pool": window["pool"]})
     if query.show == "week":

@@ -24,16 +24,21 @@ LIMIT :quota;
        v.id AS version_id, v.version, v.route, v.definition, v.created_at AS version_created_at, s.next_fire_at, s.skip_at, s.skip_by
 
 -- name: job_ids_like
--- Those of the next so many that have this in their names, and the last that was looked at if there may be more. The case of plain ASCII
--- letters does not matter; to ask a locale about every name would cost several times as much. Numbers and filter go along the walk, which
--- ends as soon as enough are found: to sort what comes in order already would read all of it first.
-SELECT id, is_like, nth = :looked_at::int AS is_end
-FROM (SELECT id, nth, lower(name COLLATE "C") LIKE :search::text ESCAPE '\' AS is_like
-      FROM (SELECT id, name, row_number() OVER () AS nth
-            FROM (SELECT id, name FROM jobs WHERE tenant = :tenant::int AND id < :before::uuid
-                  ORDER BY id DESC LIMIT :looked_at::int) walked) numbered) looked
-WHERE is_like OR nth = :looked_at::int
-LIMIT :quota::int + 1;
+-- Those of the next so many that have this in their names, and the last that was looked at if there may be more (migration 0022).
+SELECT id, is_like, NOT is_like AS is_end
+FROM duly_jobs_like(:tenant::int, :before::uuid, :search::text, :looked_at::int, :quota::int);
+
+-- name: job_ids_of_source
+-- Overrides the shared text: behind the wall the index of sources is of no use (migration 0022).
+SELECT id FROM duly_jobs_of_source(:tenant::int, :source::text, :before::uuid, :quota::int);
+
+-- name: waiting_of_few
+-- Overrides the shared text: behind the wall each schedule is asked whose it is (migration 0022).
+SELECT job_id, version, next_fire_at, skip_at FROM duly_waiting_of_few(:tenant::int, :before::bigint, :few::int, :quota::int);
+
+-- name: count_jobs_in_state
+-- Overrides the shared text: behind the wall each job is asked whose it is (migration 0022).
+SELECT duly_count_jobs(:tenant::int, :state::smallint, :most::bigint) AS n;
 
 -- name: next_fires
 -- Counted before the wall: whose they are is asked of each.

@@ -1,0 +1,1 @@
+-- SQLite walks along jobs with no wall in the way.
