@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from duly.adapters.sql.engine import Lane, Rows
+from duly.adapters.sql.engine_postgres import PostgresEngine
+from duly.adapters.sql.postgres.lines import Line
+from duly.adapters.sql.statements import statements
 from duly.domain.instants import HOUR, MINUTE, SECOND
 from duly.domain.job import Job
 from duly.domain.lifecycle import Outcome, State
 from duly.domain.overlap import OverlapPolicy
 from duly.domain.retry import RetryPolicy
 from duly.ports.store import ExecutionFilter
+from tests.conformance.conftest import opened
 from tests.conformance.world import START, World
 
 COUNTED = (State.SCHEDULED, State.BLOCKED, State.PENDING, State.RUNNING, State.DEAD)
@@ -106,24 +108,28 @@ async def test_executions_are_counted_where_counting_is_cheap(world: World, crow
     assert sum((await world.store.insights.standing_counts(2)).values()) == 2
 
 
-async def test_what_moves_on_while_it_is_counted_is_counted_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    await world.enqueue(await world.job(retry=RetryPolicy(max_attempts=2)))
-    worker = await world.worker()
-    claimed = await world.claimed(worker)
-    looked, meanwhile = world.engine.fetch, [claimed]
+async def test_what_moves_on_while_it_is_counted_is_counted_once(postgres_store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looked first where it stands afterwards, and then where it stood before, would find it nowhere."""
+    async with opened(PostgresEngine(postgres_store)) as engine:
+        world = World(engine)
+        await world.enqueue(await world.job(retry=RetryPolicy(max_attempts=2)))
+        worker = await world.worker()
+        meanwhile = [await world.claimed(worker)]
+        fetch, first = Line.fetch, statements("postgres")["count_scheduled"].text
 
-    async def fetch_and_fail(name: str, params: Mapping[str, Any], lane: Lane = Lane.GENERAL) -> Rows:
-        """Whoever looks where it would stand afterwards looks too early, and where it stood, too late."""
-        rows = await looked(name, params, lane)
-        if meanwhile:
-            await world.finish(worker, meanwhile.pop(), Outcome.FAILED)
-        return rows
+        async def fetch_and_fail(line: Line, text: str, *values: Any) -> Any:
+            rows = await fetch(line, text, *values)
+            if text == first and meanwhile:
+                await world.finish(worker, meanwhile.pop(), Outcome.FAILED)
+            return rows
 
-    with monkeypatch.context() as patch:
-        patch.setattr(world.engine, "fetch", fetch_and_fail)
+        monkeypatch.setattr(Line, "fetch", fetch_and_fail)
         counts = await world.store.insights.standing_counts(1)
+        after = await world.store.insights.standing_counts(1)
 
-    assert sum(counts.values()) == 1
+    assert not meanwhile
+    assert {state: count for state, count in counts.items() if count} == {State.RUNNING: 1}
+    assert {state: count for state, count in after.items() if count} == {State.SCHEDULED: 1}
 
 
 async def test_ready_work_is_summed_by_pool(world: World, crowd: Crowd) -> None:

@@ -10,12 +10,13 @@ import asyncpg
 import pytest
 
 from duly.adapters.sql.engine import Lane
-from duly.adapters.sql.engine_postgres import SCHEMA, PostgresEngine
+from duly.adapters.sql.engine_postgres import SCHEMA, WALLED, PostgresEngine
+from duly.adapters.sql.listing import LAST_ID
 from duly.adapters.sql.migrate import upgrade
 from duly.adapters.sql.statements import statements
 from duly.domain.instants import HOUR
 from duly.domain.lifecycle import JobState, Outcome
-from duly.ports.store import ExecutionFilter, JobFilter
+from duly.ports.store import ExecutionFilter
 from duly.ports.wall import behind_wall
 from tests.conformance.conftest import opened
 from tests.conformance.workflows import Works, step
@@ -144,18 +145,40 @@ async def test_what_looks_past_the_wall_asks_whose_a_run_is(walled: World) -> No
     assert await works.plain.grids.steps([flow])
 
 
-async def test_who_asks_for_anothers_jobs_is_told_of_none(walled: World) -> None:
+# What is asked for of our jobs past the wall, and what is said when there is nothing.
+PAST = {
+    "job_ids_like": ({"before": LAST_ID, "search": "%our%", "looked_at": 10, "quota": 10}, []),
+    "job_ids_of_source": ({"before": LAST_ID, "source": "code:shop", "quota": 10}, []),
+    "waiting_of_few": ({"before": START + HOUR, "few": 10, "quota": 10}, []),
+    "count_jobs_in_state": ({"state": JobState.ACTIVE, "most": 10}, [(0,)]),
+}
+
+
+@pytest.mark.parametrize("name", PAST)
+async def test_who_asks_for_anothers_jobs_is_told_of_none(walled: World, name: str) -> None:
     """The walks along a tenant's jobs read as the owner does, once it is known that they are his."""
     await walled.job("ours", every=HOUR, source="code:shop")
-    definitions, insights = walled.store.definitions, walled.store.insights
+    params, nothing = PAST[name]
 
-    for tenant, is_ours in ((US, True), (THEM, False)):
-        with behind_wall(tenant):
-            assert bool(await definitions.jobs(JobFilter(US, search="our", now=START))) is is_ours
-            assert bool((await definitions.waiting(US, START + HOUR, 10))[0]) is is_ours
-            assert bool(await insights.job_counts(US, START)) is is_ours
-            assert bool(await definitions.jobs_of_source(US, "code:shop", None, 10)) is is_ours
-    assert await insights.job_counts(US, START) == {JobState.ACTIVE: 1}
+    async def asked() -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in await walled.engine.fetch(name, {"tenant": US, **params})]
+
+    with behind_wall(THEM):
+        assert await asked() == nothing
+    with behind_wall(US):
+        assert len(ours := await asked()) == 1
+    assert ours != nothing
+    assert await asked() == ours
+
+
+@pytest.mark.parametrize("call", ["duly_count_jobs(1, 0::smallint, 10)", "count(*) FROM duly_waiting_of_few(1, (1::bigint << 62), 10, 10)"])
+async def test_who_stands_behind_the_wall_and_says_not_for_whom_is_told_of_none(walled: World, call: str) -> None:
+    await walled.job("ours", every=HOUR)
+
+    async with walled.engine._pools[Lane.GENERAL].connection() as line, line.transaction():
+        before = await line.fetchval(f"SELECT {call}")
+        await line.execute(f"SET LOCAL ROLE {WALLED}")
+        assert (before, await line.fetchval(f"SELECT {call}")) == (1, 0)
 
 
 async def test_how_to_read_by_a_key_is_planned_once(walled: World) -> None:
@@ -170,4 +193,5 @@ async def test_how_to_read_by_a_key_is_planned_once(walled: World) -> None:
     async with walled.engine._pools[Lane.GENERAL].connection(read) as line:
         [plans] = await line.fetch("SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement = $1", read)
         assert await line.fetchval("SHOW plan_cache_mode") == "force_custom_plan", "for what comes after it"
+        assert line._stmt_cache.get_max_lifetime() == 0, "for as long as the line is there"  # type: ignore[attr-defined]
     assert tuple(plans) == (3, 0)

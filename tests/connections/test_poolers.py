@@ -8,9 +8,10 @@ from pathlib import Path
 import asyncpg
 
 from duly import config
-from duly.adapters.sql.engine_postgres import PostgresEngine
+from duly.adapters.sql.engine_postgres import _SESSION, _SETTINGS, PostgresEngine, _planning
 from duly.adapters.sql.migrate import upgrade
 from duly.adapters.sql.postgres.address import Pooler
+from duly.adapters.sql.postgres.lines import _FOLLOWED, _SERVER_KEEPALIVES
 from duly.adapters.sql.postgres.transactions import PostgresTransactions
 from duly.adapters.sql.transport_postgres import PostgresTransport
 from duly.compose import Service, open_node
@@ -50,10 +51,11 @@ class TestWhatIsFound:
     async def test_a_pooler_that_ignores_our_settings_is_known_by_its_numbers(
         self, postgres_server: Postgres, pgbouncer: PgBouncer
     ) -> None:
-        ignored = "jit,search_path,plan_cache_mode,enable_hashjoin,enable_mergejoin,enable_material,enable_seqscan,enable_bitmapscan"
-        ignored += ",enable_nestloop,idle_in_transaction_session_timeout,tcp_keepalives_idle,tcp_keepalives_interval,tcp_keepalives_count"
-        with pooler_of(postgres_server, {"ignore_startup_parameters": f"{ignored},tcp_user_timeout"}) as lenient:
+        ignored = {**_SERVER_KEEPALIVES, **_SESSION}.keys() | {name for settings in _SETTINGS.values() for name in settings}
+        with pooler_of(postgres_server, {"ignore_startup_parameters": ",".join(sorted(ignored - set(_FOLLOWED)))}) as lenient:
             engine = PostgresEngine(lenient.dsn())
+            line = await engine.way._connect(engine.way.address.hosts[0], "asked", {**_SERVER_KEEPALIVES, **_SESSION}, 5.0, 5.0)
+            await line.close()
 
             await engine.store_now()
 
@@ -111,7 +113,7 @@ class TestWhatIsLeft:
         engine = PostgresEngine(pooled_dsn)
         found = {}
         for lane, pool in engine._pools.items():
-            async with pool.connection() as line, engine._transaction(line):
+            async with pool.connection() as line, engine._transaction(line, settings=_planning(lane, line)):
                 found[lane.value] = await line.fetchval("SELECT current_setting('plan_cache_mode') || ' ' || current_setting('jit')")
 
         custom, generic = "force_custom_plan off", "force_generic_plan off"

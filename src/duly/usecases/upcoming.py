@@ -72,7 +72,7 @@ class Counted:
 
     until: Instant
     fires: list[tuple[JobId, Sequence[Instant]]]
-    minutes: dict[Instant, int] = field(default_factory=dict)
+    minutes: dict[Instant, int] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         minutes = self.minutes

@@ -69,11 +69,11 @@ def schedule(seed: int, seconds: float, kinds: list[Kind], store: StoreUnderTest
         return Schedule(strokes, skipped, {})
     now, first = 0.0, True
     pace = min(1.0, seconds / 300)
+    # Each kind once before any comes again, the weighty ones first: a short run too should meet every kind.
+    due = sorted(able, key=lambda kind: chance.random() / kind.weight, reverse=True)
     while now < seconds:
         end = min(now + chance.uniform(20, 60) * max(pace, 0.4), seconds)
-        # The first wave has them all, the weighty ones first: a short run too should meet every kind.
         drawn = list(able) if first else [kind for kind in able if chance.random() < 0.7] or [chance.choice(able)]
-        due = sorted(able, key=lambda kind: chance.random() / kind.weight, reverse=True) if first else []
         at = now + chance.expovariate(1 / gap)
         while at < end:
             kind = due.pop() if due else chance.choices(drawn, [one.weight for one in drawn])[0]

@@ -5,7 +5,7 @@ How a line is opened, what a pooler changes and how a dead one is noticed: postg
 Why lanes: a claim whose generic plan was cached while the tables were near empty took 595 ms at
 100,000 ready rows. With the plan pinned to a walk along the key it takes 5 ms, whatever the
 statistics say; the finish wants the opposite joins. `jit=off` everywhere: compiling costs more
-than any of these statements.
+than any of these statements. Reads by key keep their plans on the lines of everything else (decision 37).
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class SqlFlows:
 
     async def steps(self, tenant: int, run: ExecutionId, after: ExecutionId | None, limit: int) -> list[Execution]:
         params = {"tenant": tenant, "run": run, "after": after or FIRST_ID, "quota": limit}
-        return [execution_of(row) for row in await self._engine.fetch("steps_of_flow", params, Lane.KEYED)]
+        return [execution_of(row) for row in await self._engine.fetch("steps_of_flow", params)]
 
     # ------------------------------------------------------------ making and ending
 
@@ -163,7 +163,7 @@ class SqlFlows:
     # ------------------------------------------------------------ waiting for somebody
 
     async def waits(self, run: ExecutionId) -> list[Wait]:
-        return [_wait(row) for row in await self._engine.fetch("waits_of_flow", {"run": run}, Lane.KEYED)]
+        return [_wait(row) for row in await self._engine.fetch("waits_of_flow", {"run": run})]
 
     async def overdue_waits(self, now: Instant, limit: int) -> list[Wait]:
         return [_wait(row) for row in await self._engine.fetch("overdue_waits", {"now": now, "quota": limit})]

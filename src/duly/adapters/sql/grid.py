@@ -48,7 +48,7 @@ class SqlGrids:
                 )
             return found
 
-        return await self._engine.read(action, Lane.KEYED)
+        return await self._engine.read(action)
 
     async def steps(self, runs: Sequence[ExecutionId]) -> dict[ExecutionId, str]:
         def action() -> Action[dict[ExecutionId, str]]:

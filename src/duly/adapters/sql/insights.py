@@ -41,14 +41,10 @@ class SqlInsights:
     async def executions(self, wanted: ExecutionFilter) -> list[Execution]:
         params: dict[str, Any] = {"tenant": wanted.tenant, "before": wanted.before or LAST_ID, "quota": wanted.limit}
         if wanted.job_id is not None:
-            return [
-                execution_of(row)
-                for row in await self._engine.fetch(
-                    "executions_of_job", params | {"job_id": wanted.job_id, "state": wanted.state}, Lane.KEYED
-                )
-            ]
+            params |= {"job_id": wanted.job_id, "state": wanted.state}
+            return [execution_of(row) for row in await self._engine.fetch("executions_of_job", params)]
         if wanted.state is None:
-            return [execution_of(row) for row in await self._engine.fetch("executions_of_tenant", params, Lane.KEYED)]
+            return [execution_of(row) for row in await self._engine.fetch("executions_of_tenant", params)]
         name = "ids_final" if is_final(wanted.state) else _IDS_BY_STATE[wanted.state]
         found: list[Execution] = []
         while len(found) < wanted.limit:
@@ -90,7 +86,7 @@ class SqlInsights:
                 counts[state] = int(one((yield Call(name, {"tenant": tenant, "most": most})))["n"])
             return counts
 
-        return await self._engine.read(action, Lane.KEYED)
+        return await self._engine.read(action)
 
     async def job_counts(self, tenant: int, now: Instant) -> dict[JobState, int]:
         def action() -> Action[dict[JobState, int]]:

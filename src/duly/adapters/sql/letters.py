@@ -56,7 +56,7 @@ class SqlLetters:
             found = yield Call("candidates", {"tenant": tenant, "ids": ids})
             return [_candidate_of(row) for row in found], ids[-1] if len(ids) >= limit else None
 
-        return await self._engine.read(action, Lane.KEYED)
+        return await self._engine.read(action)
 
     async def replay(
         self, replays: Sequence[tuple[ExecutionId, NewExecution]], by: str, now: Instant, *, deed: Deed | None = None

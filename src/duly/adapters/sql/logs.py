@@ -55,7 +55,7 @@ class SqlLogs:
                 begun = id
             return found, (as_uuid(rows[-1]["id"]), 0) if len(rows) == EXECUTIONS_AT_ONCE else None
 
-        return await self._engine.read(action, Lane.KEYED)
+        return await self._engine.read(action)
 
     async def volume(self, id: ExecutionId, attempt: int) -> tuple[int, int]:
         row = one(await self._engine.fetch("log_volume", {"id": id, "attempt": attempt}))

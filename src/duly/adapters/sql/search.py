@@ -34,7 +34,9 @@ class SqlSearch:
         self._engine = engine
 
     async def step(self, wanted: ExecutionSearch, before: ExecutionId | None, limit: int, looked_at: int = MOST_AT_ONCE) -> Step:
-        def action() -> Action[Step]:
+        chunk = min(looked_at, CHUNK_OF_PAYLOADS if wanted.payload else MOST_AT_ONCE)
+
+        def action() -> Action[tuple[list[ExecutionId], list[int] | None, list[UUID] | None]]:
             routes: list[int] | None = None
             if wanted.pool is not None or wanted.handler is not None:
                 routes = [row["route"] for row in (yield Call("routes", {})) if _serves(row, wanted)]
@@ -51,13 +53,13 @@ class SqlSearch:
             if wanted.job_id is not None:
                 jobs = [wanted.job_id] if jobs is None or wanted.job_id in jobs else []
             if routes == [] or jobs == []:
-                return Step([], None)
-            chunk = min(looked_at, CHUNK_OF_PAYLOADS if wanted.payload else MOST_AT_ONCE)
-            ids = yield from _ids(wanted, jobs, before or LAST_ID, chunk)
-            rows = (yield Call("sifted", self._params(wanted, ids, routes, jobs, limit))) if ids else ()
-            return Step([execution_of(row) for row in rows], ids[-1] if len(ids) == chunk else None)
+                return [], routes, jobs
+            return (yield from _ids(wanted, jobs, before or LAST_ID, chunk)), routes, jobs
 
-        return await self._engine.read(action, Lane.KEYED)
+        # How to find ids depends on whose they are; how to read them does not. What moves on in between is read as it stands then.
+        ids, routes, jobs = await self._engine.read(action)
+        rows = await self._engine.fetch("sifted", self._params(wanted, ids, routes, jobs, limit), Lane.KEYED) if ids else ()
+        return Step([execution_of(row) for row in rows], ids[-1] if len(ids) == chunk else None)
 
     async def lately(self, tenant: int, since: Instant, most: int) -> Lately:
         def action() -> Action[Lately]:
@@ -73,7 +75,7 @@ class SqlSearch:
             fires = sum(int(row["n"]) for row in rows if row["trigger"] == Trigger.SCHEDULE)
             return Lately(reached, sum(int(row["n"]) for row in rows), fires, ended)
 
-        return await self._engine.read(action, Lane.KEYED)
+        return await self._engine.read(action)
 
     async def ended(self, tenant: int, since: Instant, most: int) -> tuple[Instant, list[Ended]]:
         def action() -> Action[tuple[Instant, list[Ended]]]:
@@ -85,7 +87,7 @@ class SqlSearch:
                 Ended(row["due_at"], row["started_at"], row["finished_at"], State(row["state"]), row["attempt"] == 1) for row in rows
             ]
 
-        return await self._engine.read(action, Lane.KEYED)
+        return await self._engine.read(action)
 
     async def changes(self, tenant: int, since: Instant, most: int) -> list[Change]:
         rows = await self._engine.fetch("changes_since", {"tenant": tenant, "since": since, "quota": most})
@@ -94,7 +96,7 @@ class SqlSearch:
         ]
 
     async def version_numbers(self, tenant: int, job_id: JobId, limit: int) -> list[int]:
-        rows = await self._engine.fetch("version_numbers", {"tenant": tenant, "job_id": job_id, "quota": limit}, Lane.KEYED)
+        rows = await self._engine.fetch("version_numbers", {"tenant": tenant, "job_id": job_id, "quota": limit})
         return [row["id"] for row in rows]
 
     async def newest(self, tenant: int, limit: int, running: int) -> tuple[list[ExecutionId], list[ExecutionId]]:
@@ -103,7 +105,7 @@ class SqlSearch:
             live = yield from _ids(ExecutionSearch(tenant=tenant, state=State.RUNNING), None, LAST_ID, running)
             return newest, live
 
-        return await self._engine.read(action, Lane.KEYED)
+        return await self._engine.read(action)
 
     async def newest_of(self, tenant: int, jobs: Sequence[tuple[JobId, int]]) -> list[list[ExecutionId]]:
         def action() -> Action[list[list[ExecutionId]]]:

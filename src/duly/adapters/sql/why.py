@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -52,10 +53,14 @@ class SqlFacts:
         self._engine = engine
 
     async def of_execution(self, tenant: int, id: ExecutionId, now: Instant) -> ExecutionFacts | None:
-        return await self._engine.read(lambda: _of_execution(tenant, id, now), Lane.KEYED)
+        facts = await self._engine.read(lambda: _of_execution(tenant, id, now), Lane.KEYED)
+        if facts is None or facts.execution.skip not in (SkipReason.MISFIRE, SkipReason.OVERLAP):
+            return facts
+        # What was before it does not change any more, and is looked for among the runs of its job.
+        return await self._engine.read(lambda: _then(facts))
 
     async def of_job(self, tenant: int, id: JobId) -> JobFacts | None:
-        return await self._engine.read(lambda: _job(tenant, id), Lane.KEYED)
+        return await self._engine.read(lambda: _job(tenant, id))
 
     async def of_fire(self, tenant: int, id: JobId, at: Instant, now: Instant, kept_since: Instant) -> FireFacts | None:
         def action() -> Action[FireFacts | None]:
@@ -65,7 +70,7 @@ class SqlFacts:
             row = one((yield Call("version_then", {"job_id": id, "at": at})))
             return FireFacts(now, at, job, None if row is None else version_of(row), kept_since)
 
-        return await self._engine.read(action, Lane.KEYED)
+        return await self._engine.read(action)
 
     async def names(self, keys: Sequence[str]) -> Mapping[str, str]:
         found: dict[str, str] = {}
@@ -102,9 +107,15 @@ def _of_execution(tenant: int, id: ExecutionId, now: Instant) -> Action[Executio
         flow=(yield from _flow(id)) if state is State.RUNNING and execution.worker is None else None,
         wish=(yield from _wish(id)),
         settlement=(yield from _settlement(id)) if state is State.DEAD else None,
-        outage_from=(yield from _outage(execution)) if execution.skip is SkipReason.MISFIRE else None,
-        live_then=(yield from _live_then(execution)) if execution.skip is SkipReason.OVERLAP else None,
+        outage_from=None,
+        live_then=None,
     )
+
+
+def _then(facts: ExecutionFacts) -> Action[ExecutionFacts]:
+    if facts.execution.skip is SkipReason.MISFIRE:
+        return replace(facts, outage_from=(yield from _outage(facts.execution)))
+    return replace(facts, live_then=(yield from _live_then(facts.execution)))
 
 
 def _job(tenant: int, id: JobId) -> Action[JobFacts | None]:

@@ -208,6 +208,8 @@ class Way:
             command_timeout=deadline,
             # A prepared statement stays with the session, and a pooler gives the session to somebody else.
             statement_cache_size=0 if self.pooler is Pooler.TRANSACTION else STATEMENTS_KEPT,
+            # As long as the line itself: by itself the driver forgets each of them, and its plan, after five minutes.
+            max_cached_statement_lifetime=0,
             server_settings={"application_name": self.address.application or name, **settings},
             target_session_attrs=SessionAttribute.any,
             connection_class=Line,
