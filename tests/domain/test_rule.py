@@ -96,11 +96,12 @@ def rules(draw: st.DrawFn) -> str:
     return ";".join(f"{key}={value}" for key, value in parts.items())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(rules(), st.integers(0, 900))
 def test_a_rule_names_what_the_library_names(text: str, skipped: int) -> None:
     start = START + timedelta(days=skipped % 40)
-    last = start + timedelta(days=365 * 6)
+    # A leap year is among them; the library takes most of the time.
+    last = start + timedelta(days=365 * 3)
     peer = rrulestr(text, dtstart=start)
     expected = list(peer.between(start, last, inc=True))
     rule = parsed(text, start)

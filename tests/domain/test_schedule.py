@@ -451,8 +451,11 @@ def offset_changes(name: str) -> list[int]:
 
 
 def test_every_listed_change_since_1970_is_found_at_its_very_second() -> None:
-    for name in sorted(zone_names()):
-        listed = [moment for moment in offset_changes(name) if 0 < moment < 2**32]
+    # Two names of one zone have one list.
+    zones = {tuple(offset_changes(name)): name for name in sorted(zone_names())}
+    assert len(zones) > 200
+    for all_listed, name in zones.items():
+        listed = [moment for moment in all_listed if 0 < moment < 2**32]
         found = [change.at // SECOND for change in changes(name, 0, listed[-1] * SECOND)] if listed else []
         assert found == listed, name
 
