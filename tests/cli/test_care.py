@@ -114,6 +114,20 @@ def test_doctor_finds_all_well(start: Callable[..., Running], tmp_path: Path) ->
     assert "✓ handlers     every handler of 1 active job has a live worker" in answer.out
 
 
+def test_doctor_looks_for_who_serves_the_steps_of_a_workflow(start: Callable[..., Running], tmp_path: Path) -> None:
+    running = start("up", "--port", "0", home=tmp_path / "home").ready()
+
+    def create(name: str, *steps: dict[str, object]) -> None:
+        assert running.duly("job", "create", "--file", "-", stdin=json.dumps({"name": name, "steps": steps})).code == 0
+
+    create("served", {"name": "a", "target": {"handler": "duly.echo"}}, {"name": "b", "dependsOn": ["a"], "approval": {}})
+    assert "✓ handlers     every handler of 1 active job has a live worker" in running.duly("doctor").out
+
+    create("lonely", {"name": "a", "target": {"handler": "nobody", "pool": "gpu"}})
+    [finding] = findings(running.duly("doctor", "--json").out)["handlers"]
+    assert finding["text"] == "no live worker serves nobody in pool gpu: lonely cannot run"
+
+
 def test_doctor_names_a_fix_for_each_finding(start: Callable[..., Running], tmp_path: Path) -> None:
     running = start("server", "--port", "0", home=tmp_path / "home").ready()
     running.duly("job", "create", "--name", "orphan", "--handler", "nobody")

@@ -151,6 +151,7 @@ def test_every_expression_has_a_sentence_and_a_lint(text: str) -> None:
         (cron("0 0 */2 * *"), ["*/2 days is not evenly spaced: it starts again on the 1st of each month"]),
         (cron("0 0 * * */2"), ["*/2 weekdays is not evenly spaced: it starts again each Sunday"]),
         (cron("0 0 29 2 *"), ["fires only on 29 February, so only in a leap year"]),
+        (cron("0 0 L-28 2 *"), ["fires only in a February of 29 days, so only in a leap year"]),
         (cron("0 0 29 2 */7"), ["fires only on 29 February, so only in some leap years"]),
         (cron("0 0 31 * *"), ["months without day 31 are skipped; L is the last day of every month"]),
         (

@@ -308,3 +308,49 @@ async def test_no_body_makes_a_fault(bench: Bench, fields: dict[str, Any], with_
     for path in ("/v1/jobs", "/v1/schedules/preview"):
         answer = await admin.post(path, **sent)  # type: ignore[arg-type]
         assert answer.status_code in (200, 201) or (answer.status_code < 500 and is_a_problem(answer)), answer.text
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "https://[1.2.3.4]/", "https://\u2100.com/", "https://example.com:port/", "https://a:99999/"]
+)
+async def test_an_address_that_cannot_be_taken_apart_is_refused_wherever_it_comes(bench: Bench, admin: httpx.AsyncClient, url: str) -> None:
+    job = await bench.job(name="stays")
+    target = {"http": {"url": url}}
+
+    for answer in (
+        await admin.post("/v1/jobs", json={"target": target}),
+        await admin.post("/v1/jobs:batch", json={"jobs": [{"target": target}]}),
+        await admin.put(f"/v1/jobs/{job}", json={"name": "stays", "target": target}),
+        await admin.post("/v1/jobs", json={"steps": [{"name": "call", "target": target}]}),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (422, "DULY-E106")
+        assert is_a_problem(answer)
+        assert answer.json()["field"].endswith("http.url")
+
+
+async def test_an_address_may_be_put_together_from_secrets(admin: httpx.AsyncClient) -> None:
+    target = {"http": {"url": "https://${secret:env:HOOK_HOST}:${secret:env:HOOK_PORT}/nightly"}}
+
+    assert (await admin.post("/v1/jobs", json={"target": target})).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"schedule": "0 0 1 1 *", "startAt": "2030-01-02T00:00:00Z", "endAt": "2030-02-01T00:00:00Z"}, "endAt"),
+        ({"schedule": "0 0 1 1 *", "endAt": "2020-02-01T00:00:00Z"}, "endAt"),
+        (
+            {"intervalSec": 86400, "anchorAt": "2026-01-01T00:00:00Z", "endAt": "2026-01-01T02:00:00Z"},
+            "endAt",
+        ),
+        ({"schedule": "30 2 * 3 0#2", "timezone": "America/New_York", "dstGap": "skip"}, "schedule"),
+    ],
+)
+async def test_what_cannot_be_created_because_it_never_fires_is_no_preview_either(
+    admin: httpx.AsyncClient, asked: dict[str, Any], field: str
+) -> None:
+    shown = await admin.post("/v1/schedules/preview", json=asked)
+    made = await admin.post("/v1/jobs", json={**asked, "target": ECHO})
+
+    assert (shown.status_code, shown.json()["code"], shown.json()["field"]) == (422, "DULY-E102", field)
+    assert (made.status_code, made.json()["code"]) == (422, "DULY-E102")

@@ -95,3 +95,16 @@ async def test_the_grid_shows_runs_side_by_side_with_their_attempts(bench: Bench
     assert (await bench.client(STRANGER).get(f"/v1/jobs/{job}/grid")).status_code == 404
     for wrong in (0, 501, "many"):
         assert (await admin.get(f"/v1/jobs/{job}/grid", params={"runs": wrong})).status_code == 422
+
+
+async def test_the_grid_looks_past_what_has_not_begun(bench: Bench, admin: httpx.AsyncClient) -> None:
+    job = await bench.job(name="report")
+    for _ in range(2):
+        await bench.enqueue(job)
+    await bench.finish(await bench.claim())
+    later = {"executions": [{"runAt": "2027-01-01T00:00:00Z"}] * 65}
+    assert (await admin.post(f"/v1/jobs/{job}/executions:batch", json=later)).status_code == 201
+
+    for wanted, found in ((60, 2), (1, 1)):
+        grid = (await admin.get(f"/v1/jobs/{job}/grid", params={"runs": wanted})).json()
+        assert [run["state"] for run in grid["runs"]] == ["SUCCEEDED"] * found

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from duly.domain.instants import HOUR, SECOND
+from duly.domain.lifecycle import State
 from tests.http.conftest import ADMIN, Bench
 
 KEY = {"idempotency-key": "once"}
@@ -92,3 +93,15 @@ async def test_a_refused_repeat_with_another_body_or_past_its_day_stays_refused(
     late = await bench.client(ADMIN).post(f"/v1/jobs/{job}/executions", json={"payload": 1}, headers=KEY)
 
     assert [answer.json()["code"] for answer in (other, stranger, late)] == ["DULY-E210", "DULY-E204", "DULY-E210"]
+
+
+async def test_a_dead_letter_is_retried_once_for_a_key(bench: Bench, admin: httpx.AsyncClient) -> None:
+    dead = await bench.enqueue(await bench.job(name="broken"))
+    await bench.finish(await bench.claim(), state=State.DEAD, error='{"type":"E"}')
+
+    first, again = [await admin.post(f"/v1/executions/{dead}/retry", headers=KEY) for _ in range(2)]
+    other = await admin.post(f"/v1/executions/{dead}/retry", headers={"idempotency-key": "another"})
+
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert first.json()["executionId"] == again.json()["executionId"] != dead
+    assert other.json()["executionId"] not in (dead, first.json()["executionId"])

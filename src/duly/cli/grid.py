@@ -39,7 +39,7 @@ def grid(arguments: Arguments) -> int:
         out.one([], found, name=job.name)
         return OK
     if not found.runs:
-        out.say(f"{job.name} has not run yet.")
+        out.say(f"None of the newest runs of {job.name} has begun.")
         return OK
     if out.is_for_people:
         # The newest that fit beside the names and the counts.

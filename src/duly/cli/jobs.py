@@ -235,7 +235,7 @@ def _job_of(arguments: Arguments) -> dict[str, Any]:
     job |= {key: value for key, value in given.items() if value is not None}
     if arguments.payload is not None:
         job["payload"] = json_value(arguments.payload, "--payload")
-    target = _target_of(arguments, job.get("target"))
+    target = _target_of(arguments, job.get("target"), has_steps=bool(job.get("steps")))
     if target is not None:
         job["target"] = target
     return job
@@ -246,7 +246,8 @@ def _seconds(arguments: Arguments, name: str) -> float | None:
     return None if text is None else seconds_of(text, f"--{name.replace('_', '-')}")
 
 
-def _target_of(arguments: Arguments, before: Any) -> dict[str, Any] | None:
+def _target_of(arguments: Arguments, before: Any, *, has_steps: bool) -> dict[str, Any] | None:
+    """What runs it. A workflow has steps, each with a target of its own."""
     target: dict[str, Any] = dict(before) if isinstance(before, dict) else {}
     command = [*(arguments.shell or ()), *arguments.rest]
     if arguments.rest and (arguments.handler or arguments.hook):
@@ -262,13 +263,13 @@ def _target_of(arguments: Arguments, before: Any) -> dict[str, Any] | None:
     for option, goes_with in (("header", "http"), ("env", "shell")):
         if getattr(arguments, option) and (own is None or goes_with not in own):
             raise Invalid("DULY-E604", f"goes with {'--url' if option == 'header' else '--shell'} only.", field=f"--{option}")
-    if own is None and not target:
+    if own is None and not target and not has_steps:
         raise Invalid(
             "DULY-E604", "Nothing says what to run.", hint="Give one of --handler NAME, --url URL, --shell COMMAND … and --file FILE."
         )
     if own is not None:
         target = {key: value for key, value in target.items() if key in ("pool", "requires")} | own
-    return target | ({"pool": arguments.pool} if arguments.pool else {})
+    return (target | ({"pool": arguments.pool} if arguments.pool else {})) or None
 
 
 def _pairs(words: Sequence[str], option: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import assert_never
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from duly.domain.alerts.of_job import JobAlert, check_alert
@@ -352,7 +353,19 @@ def _check_target(target: Target, field: str) -> None:
             )
     if len(target.requires) > 16:
         raise Invalid("DULY-E106", "at most 16 labels.", field=f"{field}.requires")
+    if target.http is not None:
+        _check_address(target.http.url, f"{field}.http.url")
     _check_variables(target)
+
+
+def _check_address(url: str, field: str) -> None:
+    """It can be taken apart. Whether anything may be sent there is for the worker to say, who resolves its secrets and its name."""
+    try:
+        parts = urlsplit(url)
+        if not references_in(url):
+            parts.port  # noqa: B018 which is read only when it is asked for
+    except ValueError as error:
+        raise Invalid("DULY-E106", f"is not an address: {error}.", field=field, hint="For example https://example.com/hook.") from error
 
 
 def _check_variables(target: Target) -> None:

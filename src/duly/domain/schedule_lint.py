@@ -84,8 +84,10 @@ def _rare_days(cron: Cron) -> list[str]:
         if cron.month.mask >> month & 1
     }
     if all(lengths in ([], [29]) for lengths in by_month.values()):
-        years = "a leap year" if all(cron.days[7 + first] for first in range(7)) else "some leap years"
-        return [f"fires only on 29 February, so only in {years}"]
+        in_leap_years = [cron.days[7 + first] for first in range(7)]
+        years = "a leap year" if all(in_leap_years) else "some leap years"
+        when = "on 29 February" if all(days in (0, 1 << 29) for days in in_leap_years) else "in a February of 29 days"
+        return [f"fires only {when}, so only in {years}"]
     without = [month for month, lengths in by_month.items() if lengths != list(MONTH_LENGTHS[month - 1])]
     if not without:
         return []

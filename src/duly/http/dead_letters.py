@@ -90,12 +90,13 @@ async def discard_execution(call: Call, execution_id: ExecutionId, body: Nothing
     "/v1/executions/{executionId}/retry",
     role=Role.OPERATOR,
     answer=ExecutionView,
-    problems=("DULY-E204", "DULY-E205", "DULY-E210", "DULY-E231", *QUOTAS),
+    problems=("DULY-E204", "DULY-E205", "DULY-E207", "DULY-E210", "DULY-E231", *QUOTAS),
     body_optional=True,
+    idempotent=True,
 )
 async def retry_execution(call: Call, execution_id: ExecutionId, body: NothingShape) -> Reply:
     """Let a retry that waits run now, or replay a dead letter; answers the execution that runs"""
-    return Reply(execution_view(await call.services.dead_letters.retry(call.actor, execution_id)))
+    return Reply(execution_view(await call.services.dead_letters.retry(call.actor, execution_id, call.idempotency)))
 
 
 ROUTES = [list_dead_letters, list_open_letters, discard_execution, retry_execution]

@@ -119,11 +119,11 @@ class DeadLetters:
         await self._letters.settle([id], Settling.DISCARDED, actor.key_id, now, deed=deed)
         return await self._executions.show(actor, id)
 
-    async def retry(self, actor: Actor, id: ExecutionId) -> Execution:
-        """A retry that waits runs now; a dead letter is replayed. Answers the execution that runs."""
+    async def retry(self, actor: Actor, id: ExecutionId, idempotency: Idempotency | None = None) -> Execution:
+        """A retry that waits runs now; a dead letter is replayed, with an idempotency key once. Answers the execution that runs."""
         before = await self._executions.show(actor, id)
         if before.state is State.DEAD:
-            new = await self.replay(actor, id, None)
+            new = await self.replay(actor, id, None, idempotency)
             return await self._executions.show(actor, new.id)
         now = self._clock.now()
         hastened = await self._letters.hasten(actor.tenant, [id], now, deed=on_execution(actor, now, "execution.retry", id, before.job_id))

@@ -20,6 +20,9 @@ from duly.usecases.conduct.conductor import Conductor
 # A step may still be made of a run that was cancelled at that moment: what ended before so long is not touched any more.
 SETTLED: Micros = MINUTE
 MOST_KEPT = 20_000
+# So many more are looked at, so often, for runs that have begun.
+LOOKED_AT = 500
+MOST_LOOKS = 10
 
 
 class RunGrids:
@@ -33,9 +36,8 @@ class RunGrids:
         self._ended: Recent[str] = Recent()
 
     async def show(self, actor: Actor, job: Job, limit: int) -> Grid:
-        """Of the job's newest runs those in which anything was tried, with their steps where the job has some."""
-        newest = await self._grids.runs(actor.tenant, job.id, most_runs(limit, len(job.version.spec.steps)))
-        runs = [run for run in newest if _may_have_begun(run)]
+        """The job's newest runs in which anything was tried, with their steps where the job has some."""
+        runs = await self._begun(actor, job, most_runs(limit, len(job.version.spec.steps)))
         if not job.version.spec.steps:
             tried = [run.id for run in runs if run.attempt > 1 or run.state is not State.SUCCEEDED]
             return grid.of_attempts(runs, await self._grids.tries(tried))
@@ -43,6 +45,19 @@ class RunGrids:
         for definition in dict.fromkeys(run.definition for run in runs):
             orders[definition] = await self._order(definition)
         return grid.of_steps(runs, await self._steps(runs), orders)
+
+    async def _begun(self, actor: Actor, job: Job, most: int) -> list[Run]:
+        """Past what waits for its time, or was skipped, though not without end."""
+        runs: list[Run] = []
+        before: ExecutionId | None = None
+        wanted = most
+        for _ in range(MOST_LOOKS):
+            newest = await self._grids.runs(actor.tenant, job.id, wanted, before)
+            runs += [run for run in newest if _may_have_begun(run)]
+            if len(runs) >= most or len(newest) < wanted:
+                break
+            before, wanted = newest[-1].id, LOOKED_AT
+        return runs[:most]
 
     async def _order(self, definition: int) -> dict[str, int]:
         """The steps of a definition in their order, with their places; none of one that a newer release has written."""

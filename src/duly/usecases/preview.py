@@ -33,10 +33,9 @@ def preview(shape: PreviewShape, now: Instant, calendars: Sequence[Calendar] = (
     if schedule is None:
         raise Invalid("DULY-E106", "needs a schedule: one of schedule, intervalSec, runAt and delaySec.", field="type")
     found = fires(schedule, after, None, shape.count)
-    if not found and timing.end_at is not None and timing.end_at <= after:
-        raise Invalid("DULY-E102", "The schedule has no fire after endAt.", field="endAt")
-    if not found and isinstance(schedule, CalendarSchedule):
-        raise Invalid("DULY-E102", "The calendars leave no fire in the future.", field="calendars", hint="Look at onExcluded.")
+    # As for a job that is created with it. Of a time that is over a warning tells.
+    if not found and timing.run_at is None and not fires(schedule, min(after, now), None, 1):
+        raise _never_fires(timing, schedule)
     left_out = excluded(schedule, after, found[-1], MOST_EXCLUDED) if found else []
     return PreviewView(
         words=describe(schedule),
@@ -44,6 +43,14 @@ def preview(shape: PreviewShape, now: Instant, calendars: Sequence[Calendar] = (
         warnings=[*lint(schedule), *_late(timing, now)],
         excluded=[ExcludedView(at=to_rfc3339(at), local=_local(schedule, at), reason=reason) for at, reason in left_out],
     )
+
+
+def _never_fires(timing: Timing, schedule: Schedule) -> Invalid:
+    if timing.end_at is not None:
+        return Invalid("DULY-E102", "The schedule has no fire in the future that comes before endAt.", field="endAt")
+    if isinstance(schedule, CalendarSchedule):
+        return Invalid("DULY-E102", "The calendars leave no fire in the future.", field="calendars", hint="Look at onExcluded.")
+    return Invalid("DULY-E102", "The schedule has no fire in the future.", field="schedule")
 
 
 def fire_view(job: Job, at: Instant) -> JobFireView:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from duly.adapters.sql.engine import Action, Call, Engine, Lane, one
+from duly.adapters.sql.listing import LAST_ID
 from duly.adapters.sql.rows import as_uuid
 from duly.domain.grid import Run, Tries
 from duly.domain.ids import ExecutionId, JobId, id_floor, instant_of
@@ -25,10 +26,12 @@ class SqlGrids:
         self._engine = engine
         self._is_postgres = engine.name == "postgres"
 
-    async def runs(self, tenant: int, job: JobId, limit: int) -> list[Run]:
+    async def runs(self, tenant: int, job: JobId, limit: int, before: ExecutionId | None = None) -> list[Run]:
+        params = {"tenant": tenant, "job_id": job, "before": before or LAST_ID, "quota": limit}
+
         def action() -> Action[list[Run]]:
             found: list[Run] = []
-            for row in (yield Call("grid_runs", {"tenant": tenant, "job_id": job, "quota": limit})):
+            for row in (yield Call("grid_runs", params)):
                 standing: Mapping[str, Any] = row
                 if row["state"] is None:
                     standing = one((yield Call("grid_standing", {"id": row["id"]})))

@@ -26,6 +26,7 @@ from duly.sdk.cluster import show_cluster
 from duly.wire.cluster import ClusterView, ShardView
 from duly.wire.fleet import PoolView, WorkerView
 from duly.wire.jobs import JobView
+from duly.wire.targets import TargetShape
 
 MOST_JOBS = 2000
 LONG_WAIT: Micros = 60 * SECOND
@@ -90,15 +91,25 @@ def _workers(workers: Sequence[WorkerView], jobs: Sequence[JobView]) -> Iterator
     versions = sorted({worker.version for worker in workers})
     if len(versions) > 1:
         yield Finding("workers", WARN, f"workers run different versions: {', '.join(versions)}", "Update the older ones.")
-    orphans = [job for job in jobs if not any(serves(worker, job.target) for worker in workers)]
-    if orphans:
-        handlers = sorted({f"{handler_of(job.target)} in pool {job.target.pool}" for job in orphans})
+    unserved = {
+        job.name: missing
+        for job in jobs
+        if (missing := [target for target in _targets(job) if not any(serves(worker, target) for worker in workers)])
+    }
+    if unserved:
+        targets = [target for missing in unserved.values() for target in missing]
+        handlers = sorted({f"{handler_of(target)} in pool {target.pool}" for target in targets})
         fix = "Start a worker for them: duly worker APP --pool POOL"
-        if all(handler_of(job.target) == SHELL_HANDLER for job in orphans):
+        if all(handler_of(target) == SHELL_HANDLER for target in targets):
             fix = "Shell commands are off by default: start the worker with --allow-shell."
-        yield Finding("handlers", FAIL, f"no live worker serves {some(handlers)}: {some([job.name for job in orphans])} cannot run", fix)
+        yield Finding("handlers", FAIL, f"no live worker serves {some(handlers)}: {some(list(unserved))} cannot run", fix)
     elif jobs:
         yield Finding("handlers", PASS, f"every handler of {plural(len(jobs), 'active job')} has a live worker")
+
+
+def _targets(job: JobView) -> list[TargetShape]:
+    """What workers have to serve for it. No worker runs a workflow, but its steps; some of those wait for a person or a time."""
+    return [job.target] if not job.steps else [step.target for step in job.steps if step.target is not None]
 
 
 def _schedules(jobs: Sequence[JobView]) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ SELECT e.id, e.job_version, v.version, e.due_at, e.created_at, coalesce(e.schedu
        coalesce(o.state, s.state) AS state, coalesce(o.attempt, s.attempt) AS attempt,
        coalesce(o.started_at, s.started_at) AS started_at, o.finished_at
 FROM (SELECT x.* FROM executions x
-      WHERE x.tenant = :tenant::int AND x.job_id = :job_id::uuid
+      WHERE x.tenant = :tenant::int AND x.job_id = :job_id::uuid AND x.id < :before::uuid
         -- A step that could not be made of its own workflow stands under its run's job: it is no run.
         AND (x.run IS NULL OR NOT EXISTS (SELECT FROM executions p WHERE p.id = x.run AND p.job_id = x.job_id))
       ORDER BY x.id DESC LIMIT :quota::int) e

@@ -6,7 +6,7 @@ SELECT e.id, e.job_version, v.version, e.due_at, e.created_at, coalesce(e.schedu
 FROM executions e
 JOIN job_versions v ON v.id = e.job_version
 LEFT JOIN outcomes o ON o.id = e.id
-WHERE e.tenant = :tenant AND e.job_id = :job_id
+WHERE e.tenant = :tenant AND e.job_id = :job_id AND e.id < :before
   -- A step that could not be made of its own workflow stands under its run's job: it is no run.
   AND (e.run IS NULL OR NOT EXISTS (SELECT 1 FROM executions p WHERE p.id = e.run AND p.job_id = e.job_id))
 ORDER BY e.id DESC LIMIT :quota;
