@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.dashboard.conftest import ready
 from tests.dashboard.fleet import Fleet
@@ -65,6 +65,27 @@ def test_a_job_is_paused_from_anywhere_and_the_pages_own_actions_are_offered(vis
 
     _open(page, "resum")
     expect(page.locator("#palette").get_by_role("option", selected=True)).to_contain_text("Here Resume")
+    page.keyboard.press("Enter")
+    expect(page.locator("#head .state")).to_contain_text("active")
+
+
+def test_a_question_is_over_when_it_is_answered_however_slow_the_page_is(visit: Visit, fleet: Fleet) -> None:
+    page = visit(f"/jobs/{fleet.jobs['search-index']}")
+    held: list[Route] = []
+    page.route(re.compile("part=grid"), lambda route: held.append(route))
+    _open(page, "pause search-ind")
+    expect(page.locator("#palette").get_by_role("option", name=re.compile("Do Pause search-index"))).to_be_visible()
+    page.keyboard.press("Enter")
+    page.get_by_label("Reason").fill("the index is moved")
+    page.keyboard.press("Enter")
+
+    expect(page.locator("#confirm")).to_be_hidden()
+    expect(page.locator("#head .state")).to_contain_text("paused")
+    _open(page, "resum")
+    assert held, "the page is still being fetched"
+    expect(page.locator("#palette").get_by_role("option", selected=True)).to_contain_text("Here Resume")
+    # From here on they are let through, and those that were held as well.
+    page.unroute_all()
     page.keyboard.press("Enter")
     expect(page.locator("#head .state")).to_contain_text("active")
 

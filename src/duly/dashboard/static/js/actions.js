@@ -41,7 +41,12 @@ export function confirm(about, act) {
     }
   };
   /** @type {HTMLElement} */ (one("[data-confirm-cancel]", dialog)).onclick = () => dialog.close();
-  dialog.onclose = () => { if (opener instanceof HTMLElement) opener.focus(); };
+  dialog.onclose = () => {
+    // What was asked for may take its time, and somebody who has opened another dialog meanwhile types there.
+    const other = one("dialog[open]");
+    if (other && !other.contains(document.activeElement)) one("input, textarea, select, button", other)?.focus();
+    else if (!other && opener instanceof HTMLElement) opener.focus();
+  };
   dialog.showModal();
   (place.querySelector("input, textarea, select") instanceof HTMLElement ? /** @type {HTMLElement} */ (place.querySelector("input, textarea, select")) : ok).focus();
 }

@@ -104,7 +104,8 @@ function doTo(verb, job) {
     if (verb.path === "run") { location.assign(`${root}/executions/${made.executionId}`); return; }
     toast(`${job.name} ${verb.done}`);
     announce(`${job.name} ${verb.done}`);
-    await refreshAll();
+    // Not waited for: the question is answered, and whoever asked goes on.
+    refreshAll();
   });
 }
 
