@@ -311,7 +311,7 @@ async def test_no_body_makes_a_fault(bench: Bench, fields: dict[str, Any], with_
 
 
 @pytest.mark.parametrize(
-    "url", ["http://[::1", "https://[1.2.3.4]/", "https://\u2100.com/", "https://example.com:port/", "https://a:99999/"]
+    "url", ["http://[::1", "https://[1.2.3.4]/", "https://\u2100.com/", "https://example.com:port/", "https://a:99999/", "https://a:0/"]
 )
 async def test_an_address_that_cannot_be_taken_apart_is_refused_wherever_it_comes(bench: Bench, admin: httpx.AsyncClient, url: str) -> None:
     job = await bench.job(name="stays")

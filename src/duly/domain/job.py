@@ -362,8 +362,9 @@ def _check_address(url: str, field: str) -> None:
     """It can be taken apart. Whether anything may be sent there is for the worker to say, who resolves its secrets and its name."""
     try:
         parts = urlsplit(url)
-        if not references_in(url):
-            parts.port  # noqa: B018 which is read only when it is asked for
+        # A port may come from a secret as well; one that stands there is a number that somebody can listen on.
+        if not references_in(url) and parts.port == 0:
+            raise ValueError("nobody listens on port 0")
     except ValueError as error:
         raise Invalid("DULY-E106", f"is not an address: {error}.", field=field, hint="For example https://example.com/hook.") from error
 
