@@ -14,6 +14,7 @@ from duly.adapters.sql.engine import Lane
 from duly.adapters.sql.engine_postgres import PostgresEngine
 from duly.adapters.sql.postgres.work import WORTH_IT
 from duly.adapters.sql.statements import statements
+from duly.domain import heads
 from duly.domain.decide import Firing
 from duly.domain.instants import HOUR, MINUTE
 from duly.domain.job import Job
@@ -21,6 +22,7 @@ from duly.domain.lifecycle import Outcome
 from duly.domain.shards import SHARDS
 from tests.conformance.conftest import inline_engine
 from tests.conformance.ledger import raw
+from tests.conformance.tenants import tenant
 from tests.conformance.world import START, World
 
 BIG = ("executions", "outcomes", "attempts", "ready", "timers", "schedules", "jobs", "job_versions", "places", "waits", "blocked", "logs")
@@ -230,6 +232,45 @@ async def test_a_worker_that_idled_on_an_empty_store_claims_from_a_burst_along_t
     ended = await world.ended(claimed, Outcome.SUCCEEDED)
     finish = await captured(engine, lambda: store.outcomes.finish(worker, ended, [claimed.lease], world.now))
     assert faults(await explainer.plan(*finish)) == []
+
+
+DEAD = 50_000
+
+
+@pytest.mark.slow
+async def test_what_is_dead_at_the_head_of_a_queue_is_walked_along_once(cold: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flood that is being drained leaves its claimed rows at the head until vacuum comes; somebody else has work beside it."""
+    monkeypatch.setattr(heads, "LONG", -1)
+    monkeypatch.setattr(heads, "LONG_LOOKS", 1)
+    monkeypatch.setattr(heads, "WHOLE_LOOKS_IN", 1_000_000)
+    world, engine, store = cold, cold.engine, cold.store
+    await raw(engine, "ALTER TABLE ready SET (autovacuum_enabled = off)")
+    jobs = [await world.job(), await world.job(tenant=(await tenant(world)).number)]
+    (route,) = {job.version.route for job in jobs}
+    for job in jobs:
+        ids = f"overlay(md5('{job.id}' || n) placing left(replace(duly_id_floor({START})::text, '-', ''), 12) from 1)::uuid"
+        await raw(
+            engine, f"INSERT INTO ready SELECT {route}, {job.version.tenant}, n, {ids}, 1, 0 FROM generate_series(1, {DEAD + 1000}) n"
+        )
+    await raw(engine, f"DELETE FROM ready WHERE rank <= {DEAD}")
+    explainer = Explainer(engine)
+
+    async def buffers(call: Callable[[], Awaitable[Any]]) -> int:
+        plan = await explainer.plan(*(await captured(engine, call)))
+        assert faults(plan) == []
+        return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+    def look() -> Awaitable[Any]:
+        return store.ready.work([route], 64, roughly=True)
+
+    whole = await buffers(look)
+    found = await look()
+
+    assert [(item.head, item.depth) for item in found] == [(DEAD + 1, 64)] * 2
+    assert whole > 4 * DEAD // 1000, "nothing dead was in the way"
+    worker = await world.worker(ttl=HOUR)
+    assert await buffers(look) < whole / 4
+    assert await buffers(lambda: world.claim(worker, 10, of=jobs)) < 50 * 2 * 10
 
 
 # ------------------------------------------------------------ SQLite

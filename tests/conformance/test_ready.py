@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from operator import attrgetter
 
 import pytest
 
-from duly.domain import portion, trail
+from duly.domain import heads, portion, trail
 from duly.domain.fairness import Ask
 from duly.domain.instants import HOUR, MINUTE, SECOND
+from duly.domain.job import Job
 from duly.domain.lifecycle import Outcome, State
+from duly.domain.tenants import Tenant
 from duly.domain.unreadable import Unreadable
+from tests.conformance.tenants import made, tenant
 from tests.conformance.world import START, TTL, World
 
 
@@ -254,3 +258,83 @@ class TestTrail:
 
         # SQLite leaves no dead rows behind, and looks at the head each time.
         assert [urgent.id in ids for ids in found] == ([False, True] if world.engine.name == "postgres" else [True, False])
+
+
+class TestHeads:
+    """Long looks are followed by some that begin where the first of each queue was found, and so are claims."""
+
+    @pytest.fixture(autouse=True)
+    def all_are_long(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(heads, "LONG", -1)
+        monkeypatch.setattr(heads, "LONG_LOOKS", 1)
+        monkeypatch.setattr(heads, "WHOLE_LOOKS_IN", 1_000_000)
+        monkeypatch.setattr(heads, "LONGEST", HOUR)
+
+    async def shared(self, world: World, *many: int) -> tuple[list[int], list[tuple[Tenant, Job]]]:
+        """The routes, and tenants with a job each of which so many wait."""
+        shared = []
+        for nth, count in enumerate(many):
+            one = await tenant(world, f"tenant-{nth}")
+            job = await world.job(tenant=one.number)
+            await world.store.intake.enqueue(made(world, job, one, count), world.now)
+            shared.append((one, job))
+        return sorted({job.version.route for _, job in shared}), shared
+
+    async def test_a_rough_look_shows_what_a_whole_one_shows(self, world: World) -> None:
+        routes, shared = await self.shared(world, 5, 70, 1, 3)
+        worker = await world.worker()
+        await world.store.ready.work(routes, 64, roughly=True)
+        asks = [Ask(job.version.route, one.number, quota) for (one, job), quota in zip(shared, (2, 4, 1, 3), strict=True)]
+        await world.store.ready.claim(worker, asks, world.now)
+
+        rough = await world.store.ready.work(routes, 64, roughly=True)
+
+        assert sorted(rough, key=attrgetter("tenant")) == sorted(await world.store.ready.work(routes, 64), key=attrgetter("tenant"))
+        assert sorted(item.depth for item in rough) == [3, 64]
+
+    async def test_a_tenant_that_is_new_is_seen_wherever_it_stands(self, world: World) -> None:
+        routes, shared = await self.shared(world, 2, 0, 2, 0)
+        await world.store.ready.work(routes, 64, roughly=True)
+        for one, job in shared[1::2]:
+            await world.store.intake.enqueue(made(world, job, one, 2), world.now)
+
+        found = await world.store.ready.work(routes, 64, roughly=True)
+
+        assert sorted((item.tenant, item.depth) for item in found) == [(one.number, 2) for one, _ in shared]
+
+    async def test_all_of_several_queues_is_claimed_once(self, world: World) -> None:
+        routes, _ = await self.shared(world, 40, 25)
+        worker, claimed = await world.worker(), []
+
+        while work := await world.store.ready.work(routes, 64, roughly=True):
+            batch = await world.store.ready.claim(worker, [Ask(item.route, item.tenant, 7) for item in work], world.now)
+            assert batch is not None
+            claimed += batch.ids
+
+        assert (len(claimed), len(set(claimed))) == (65, 65)
+
+    async def test_what_enters_before_it_is_found_when_there_is_nothing_behind(self, world: World) -> None:
+        routes, shared = await self.shared(world, 4, 2)
+        (one, job), (other, another) = shared
+        worker = await world.worker()
+        await world.store.ready.work(routes, 64, roughly=True)
+        urgent = world.new_executions(job, 1)[0]._replace(rank=0)
+        await world.store.intake.enqueue([urgent], world.now)
+        asks = [Ask(job.version.route, one.number, 2), Ask(another.version.route, other.number, 1)]
+
+        found = []
+        while (batch := await world.store.ready.claim(worker, asks, world.now)) is not None:
+            found.append(urgent.id in batch.ids)
+
+        # SQLite leaves no dead rows behind, and looks at the head each time.
+        assert found == ([False, False, True] if world.engine.name == "postgres" else [True, False, False])
+
+    async def test_and_by_whoever_looks_at_all(self, world: World) -> None:
+        routes, shared = await self.shared(world, 4)
+        await world.store.ready.work(routes, 64, roughly=True)
+        urgent = world.new_executions(shared[0][1], 1)[0]._replace(rank=0)
+        await world.store.intake.enqueue([urgent], world.now)
+
+        (whole,) = await world.store.ready.work(routes, 64)
+
+        assert (whole.head, whole.depth) == (0, 5)

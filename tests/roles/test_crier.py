@@ -309,9 +309,9 @@ async def test_a_name_that_comes_between_two_looks_is_claimed_without_one(world:
     looks: list[object] = []
     look = worker._ready.work
 
-    async def noted(*args: Any) -> Any:
+    async def noted(*args: Any, roughly: bool = False) -> Any:
         looks.append(args)
-        return await look(*args)
+        return await look(*args, roughly=roughly)
 
     worker._ready.work = noted  # type: ignore[method-assign]
     await worker.step(world.clock.now())

@@ -30,10 +30,10 @@ class Once:
         if name != self._name or self.failed:
             return real
 
-        async def fail(*args: Any) -> Any:
+        async def fail(*args: Any, **named: Any) -> Any:
             self.failed = True
             if self._after:
-                await real(*args)
+                await real(*args, **named)
             raise self._error
 
         return fail

@@ -22,7 +22,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 # Enough of each statement's text to know it by.
 STATEMENTS = {
     "claim": "WITH ask AS MATERIALIZED%",
-    "work": "SELECT r.route, w.tenant, t.weight%",
+    "work": "WITH known AS MATERIALIZED%",
     "enqueue": "WITH submitted AS%",
     "finish": "%f.finished_at, f.result%",
     "finish_whole": "WITH gone AS MATERIALIZED%",

@@ -88,8 +88,11 @@ class ReadyQueue(Protocol):
     async def routes(self) -> list[Route]:
         """All routes; few, and they only ever grow in number."""
 
-    async def work(self, routes: Sequence[int], counted_to: int) -> list[Work]:
-        """Tenants that have ready work on these routes, with the head's rank and a depth counted up to `counted_to`."""
+    async def work(self, routes: Sequence[int], counted_to: int, *, roughly: bool = False) -> list[Work]:
+        """Tenants that have ready work on these routes, with the head's rank and a depth counted up to `counted_to`.
+
+        `roughly`: what has come in at the head of a queue within the last second may be left out, where that makes the look shorter.
+        """
 
     async def claim(self, worker: WorkerId, asks: Sequence[Ask], now: Instant) -> Claimed | None:
         """Take ready executions for this worker under one new lease: best rank first within each ask's quota.

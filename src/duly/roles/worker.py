@@ -415,7 +415,7 @@ class Worker:
         self._runners.reporting.is_shared = self._runners.taking.is_shared = self._neighbours.are_several
 
     async def _look(self, now: Micros) -> None:
-        self._work = await self._ready.work(self._served.routes, COUNTED_TO) if self._served.routes else []
+        self._work = await self._ready.work(self._served.routes, COUNTED_TO, roughly=True) if self._served.routes else []
         self._has_new = self._habit.looked(self._work, now)
         self._work_looked_at = now
         self._work_is_worth = LOOKS_PER_WORTH * (self._clock.boottime() - now)

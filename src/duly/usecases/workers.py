@@ -171,7 +171,8 @@ class Workers:
         ]
         if not routes:
             return None
-        work = [item for item in await self._store.ready.work([route.number for route in routes], COUNTED_TO) if item.tenant == row.tenant]
+        found = await self._store.ready.work([route.number for route in routes], COUNTED_TO, roughly=True)
+        work = [item for item in found if item.tenant == row.tenant]
         if rooms:
             of_handler = {handler: nth for nth, room in enumerate(rooms) for handler in room.handlers}
             room_of = {route.number: of_handler[route.handler] for route in routes if route.handler in of_handler}

@@ -74,7 +74,7 @@ class RemoteReady:
         offered = sorted(self._session.handlers, key=lambda name: self._registry.by_name[name].places is not None)
         return [Route(PERHAPS, self._session.pool, "", name) for name in offered[:1]]
 
-    async def work(self, routes: Sequence[int], counted_to: int) -> list[Work]:
+    async def work(self, routes: Sequence[int], counted_to: int, *, roughly: bool = False) -> list[Work]:
         return [Work(route, 0, 1, 0, counted_to) for route in routes]
 
     async def claim(self, worker: WorkerId, asks: Sequence[Ask], now: Instant) -> Claimed | None:

@@ -19,8 +19,9 @@ from duly.adapters.sql.rows import UNDECODABLE, encode, payload_of
 from duly.domain.announcements import Named
 from duly.domain.execution import Claimed, Finished, LeaseId, LogLine, WorkerId
 from duly.domain.fairness import Ask, Work
+from duly.domain.heads import Heads
 from duly.domain.ids import ExecutionId
-from duly.domain.instants import SECOND, Instant
+from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.lifecycle import Outcome
 from duly.domain.portion import Portion
 from duly.domain.secrets import is_marked
@@ -46,31 +47,49 @@ class PostgresReady:
     def __init__(self, engine: PostgresEngine) -> None:
         self._engine = engine
         self._trails: dict[tuple[int, int], Trail] = {}
+        self._heads = Heads()
         self._portion = Portion()
 
     async def routes(self) -> list[Route]:
         return [Route(row["route"], row["pool"], row["labels"], row["handler"]) for row in await self._engine.fetch("routes", {})]
 
-    async def work(self, routes: Sequence[int], counted_to: int) -> list[Work]:
-        rows = await self._engine.fetch("work", {"routes": list(routes), "counted_to": counted_to}, Lane.CLAIM)
+    async def work(self, routes: Sequence[int], counted_to: int, *, roughly: bool = False) -> list[Work]:
+        now = _monotonic()
+        known = self._heads.known(routes, now) if roughly else {}
+        params = {
+            "routes": list(routes),
+            "counted_to": counted_to,
+            "known_routes": [route for route, _ in known],
+            "known_tenants": [tenant for _, tenant in known],
+            "known_ranks": [rank for rank, _ in known.values()],
+            "known_ids": [id for _, id in known.values()],
+        }
+        rows = await self._engine.fetch("work", params, Lane.CLAIM)
+        first = {(row["route"], row["tenant"]): (row["head"], row["first"]) for row in rows}
+        if known:
+            self._heads.looked_on(known, first)
+        elif roughly:
+            self._heads.looked_at_all(routes, first, now, max((row["took"] for row in rows), default=0))
         return [Work(row["route"], row["tenant"], row["weight"], row["head"], row["depth"]) for row in rows]
 
     async def claim(self, worker: WorkerId, asks: Sequence[Ask], now: Instant) -> Claimed | None:
-        clock = asyncio.get_running_loop().time
+        if not asks:
+            return None
         asks = self._portion.of(asks)
-        began = round(clock() * SECOND)
+        began = _monotonic()
         if len(self._trails) > MOST_TRAILS:
             self._trails.clear()
-        # A trail follows one queue; where there are several, claims are small.
-        trail = self._trails.setdefault((asks[0].route, asks[0].tenant), Trail()) if len(asks) == 1 else Trail()
+        queues = [(ask.route, ask.tenant) for ask in asks]
+        # A trail follows one queue; where there are several, claims are small, and begin where a look has found the first of each.
+        trail = self._trails.setdefault(queues[0], Trail()) if len(asks) == 1 else Trail()
         start = trail.start(began)
-        rank, id = start or _HEAD
+        places = [start] if start is not None else [self._heads.place(queue, began) for queue in queues]
         params = {
             "routes": [ask.route for ask in asks],
             "tenants": [ask.tenant for ask in asks],
             "quotas": [ask.quota for ask in asks],
-            "rank": rank,
-            "id": id,
+            "ranks": [(place or _HEAD)[0] for place in places],
+            "ids": [(place or _HEAD)[1] for place in places],
             "worker": worker,
             "now": now,
         }
@@ -80,11 +99,15 @@ class PostgresReady:
             self._portion.fail()
             raise
         found = 0 if row["lease_id"] is None else len(row["ids"])
-        place = (row["last_rank"], row["last_id"])
-        trail.learn(start, began, round(clock() * SECOND) - began, place, found=found, is_full=found > 0 and found == asks[0].quota)
-        if row["lease_id"] is None:
-            return None if start is None else await self.claim(worker, asks, now)
-        return await self._in_hand(worker, row)
+        is_whole = not any(places)
+        if is_whole or start is not None:
+            place = (row["last_rank"], row["last_id"])
+            trail.learn(start, began, _monotonic() - began, place, found=found, is_full=found > 0 and found == asks[0].quota)
+        if row["lease_id"] is not None:
+            return await self._in_hand(worker, row)
+        # Nothing from there on: what there is stands before it.
+        self._heads.forget(queues)
+        return None if is_whole else await self.claim(worker, asks, now)
 
     async def peek(self, asks: Sequence[Ask]) -> list[Named]:
         params = {
@@ -128,6 +151,10 @@ class PostgresReady:
             )
             for lease, rows in by_lease.items()
         ]
+
+
+def _monotonic() -> Micros:
+    return round(asyncio.get_running_loop().time() * SECOND)
 
 
 def _claimed(row: Any) -> Claimed:

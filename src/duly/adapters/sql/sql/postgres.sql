@@ -264,19 +264,41 @@ SELECT id FROM executions WHERE id = ANY (:ids::uuid[]);
 -- ---------------------------------------------------------------- claim
 
 -- name: work
--- Tenants that have ready work on these routes: one index probe per tenant, whatever the number of rows.
-SELECT r.route, w.tenant, t.weight, w.head, w.depth
+-- Tenants that have ready work on these routes, each with the first of its queue: one probe per tenant, whatever the number of rows. Queues that
+-- are known begin at the place that is given with them, and what is dead before it is not walked along: see domain/heads.py. A known one that
+-- has nothing from there on is a step without a rank, because those behind it are looked for from it.
+WITH known AS MATERIALIZED (
+    SELECT k.route, k.tenant, k.rank, k.id
+    FROM unnest(:known_routes::int[], :known_tenants::int[], :known_ranks::bigint[], :known_ids::uuid[]) AS k (route, tenant, rank, id)
+)
+SELECT r.route, w.tenant, t.weight, w.rank AS head, w.id AS first, w.depth,
+       (extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000)::bigint AS took
 FROM unnest(:routes::int[]) AS r (route)
 CROSS JOIN LATERAL (
     WITH RECURSIVE step AS (
-        SELECT min(tenant) AS tenant FROM ready WHERE route = r.route
+        SELECT -2147483648 AS tenant, NULL::bigint AS rank, NULL::uuid AS id
         UNION ALL
-        SELECT (SELECT min(tenant) FROM ready WHERE route = r.route AND tenant > step.tenant) FROM step WHERE step.tenant IS NOT NULL
+        SELECT coalesce(n.tenant, k.tenant), coalesce(n.rank, h.rank), coalesce(n.id, h.id)
+        FROM step s
+        LEFT JOIN LATERAL (
+            SELECT tenant, rank, id FROM known WHERE route = r.route AND tenant > s.tenant ORDER BY tenant LIMIT 1
+        ) k ON true
+        LEFT JOIN LATERAL (
+            SELECT tenant, rank, id FROM ready
+            WHERE route = r.route AND tenant > s.tenant AND tenant < coalesce(k.tenant, 2147483647)
+            ORDER BY tenant, rank, id LIMIT 1
+        ) n ON true
+        LEFT JOIN LATERAL (
+            SELECT rank, id FROM ready
+            WHERE n.tenant IS NULL AND route = r.route AND tenant = k.tenant AND (rank, id) >= (k.rank, k.id)
+            ORDER BY rank, id LIMIT 1
+        ) h ON true
+        WHERE n.tenant IS NOT NULL OR k.tenant IS NOT NULL
     )
-    SELECT s.tenant,
-           (SELECT rank FROM ready WHERE route = r.route AND tenant = s.tenant ORDER BY rank LIMIT 1) AS head,
-           (SELECT count(*) FROM (SELECT 1 FROM ready WHERE route = r.route AND tenant = s.tenant LIMIT :counted_to::int) x) AS depth
-    FROM step s WHERE s.tenant IS NOT NULL
+    SELECT s.tenant, s.rank, s.id,
+           (SELECT count(*) FROM (SELECT FROM ready WHERE route = r.route AND tenant = s.tenant AND (rank, id) >= (s.rank, s.id)
+                                  ORDER BY rank, id LIMIT :counted_to::int) x) AS depth
+    FROM step s WHERE s.rank IS NOT NULL
 ) w
 JOIN tenants t ON t.tenant = w.tenant;
 
@@ -312,17 +334,17 @@ FROM found
 -- Takes the best-ranked ready rows of each (route, tenant) ask under one new lease, and answers in arrays. Only a live worker.
 -- A row that carries what is needed is not looked up (migration 0010). What few executions have is not sent for all of them: attempts and
 -- failures if one is not at its first attempt, and the ids of those that hold a place or stand for another time than they are due.
--- It begins at (`:rank`, `:id`) and says where it ended: see domain/trail.py.
+-- Of each queue it begins at (`:ranks`, `:ids`) and says where it ended: see domain/trail.py and domain/heads.py.
 WITH ask AS MATERIALIZED (
-    SELECT a.route, a.tenant, a.quota
-    FROM unnest(:routes::int[], :tenants::int[], :quotas::int[]) AS a (route, tenant, quota)
+    SELECT a.route, a.tenant, a.quota, a.rank, a.id
+    FROM unnest(:routes::int[], :tenants::int[], :quotas::int[], :ranks::bigint[], :ids::uuid[]) AS a (route, tenant, quota, rank, id)
     WHERE EXISTS (SELECT FROM workers w WHERE w.id = :worker::bigint AND w.lost_at IS NULL AND w.expires_at > :now::bigint)
 ), picked AS MATERIALIZED (
     SELECT r.tid
     FROM ask
     CROSS JOIN LATERAL (
         SELECT ctid AS tid FROM ready
-        WHERE route = ask.route AND tenant = ask.tenant AND (rank, id) >= (:rank::bigint, :id::uuid)
+        WHERE route = ask.route AND tenant = ask.tenant AND (rank, id) >= (ask.rank, ask.id)
         ORDER BY rank, id
         LIMIT ask.quota
         FOR UPDATE SKIP LOCKED

@@ -37,7 +37,7 @@ class SqliteReady:
     async def routes(self) -> list[Route]:
         return [Route(row["route"], row["pool"], row["labels"], row["handler"]) for row in await self._engine.fetch("routes", {})]
 
-    async def work(self, routes: Sequence[int], counted_to: int) -> list[Work]:
+    async def work(self, routes: Sequence[int], counted_to: int, *, roughly: bool = False) -> list[Work]:
         def action() -> Action[list[Work]]:
             found: list[Work] = []
             for route in routes:
