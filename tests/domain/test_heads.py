@@ -80,6 +80,14 @@ def test_a_queue_that_has_nothing_from_its_place_on_begins_at_its_head() -> None
     assert heads.known([ROUTE], now) == {THEIRS: THERE}
 
 
+def test_who_is_new_is_not_remembered_before_everything_is_looked_at() -> None:
+    heads, now = looked()
+
+    heads.looked_on(FOUND, FOUND | {(ROUTE, tenant): HERE for tenant in range(3, 1000)})
+
+    assert heads.known([ROUTE], now) == FOUND
+
+
 def test_a_whole_look_replaces_what_was_known_of_its_routes_alone() -> None:
     heads, now = looked()
 

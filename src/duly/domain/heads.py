@@ -54,9 +54,10 @@ class Heads:
 
     def looked_on(self, known: Collection[Queue], found: Mapping[Queue, Place]) -> None:
         """A look began at these, and this is where it found the first of each."""
-        # Who has nothing from his place on may have something before it: the next look begins at his head.
+        # Who has nothing from his place on may have something before it: the next look begins at his head. And who is new is not remembered
+        # before everything is looked at: there may be many of them.
         self.forget(known)
-        self._places |= found
+        self._places |= {queue: found[queue] for queue in known if queue in found}
 
     def forget(self, queues: Collection[Queue]) -> None:
         """The next look at them begins at their heads."""
