@@ -21,6 +21,7 @@ from typing import Any
 _BLOCK = re.compile(r"^-- (name|part): (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"--[^\n]*")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
+_WRITES = re.compile(r"insert into|update |delete from|create trigger|drop trigger", re.IGNORECASE)
 _OWN_WORDS = re.compile(r"/\*postgres: ([^*]+)\*/")
 _ENGINES = ("sqlite", "postgres")
 
@@ -34,14 +35,12 @@ class Statement:
     names: tuple[str, ...]
     # The values of its parameters in that order, out of whatever else a row has.
     values: Callable[[Mapping[str, Any]], tuple[Any, ...]] = field(init=False, repr=False, compare=False)
+    # Whether a reader's connection may run it. Asked for whenever it is run, so the text is looked through once.
+    only_reads: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", _picker(self.names))
-
-    @property
-    def only_reads(self) -> bool:
-        """Whether a reader's connection may run it."""
-        return "insert into" not in (lower := self.text.lower()) and "update " not in lower and "delete from" not in lower
+        object.__setattr__(self, "only_reads", _WRITES.search(self.text) is None)
 
 
 @cache
