@@ -11,22 +11,25 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sqlite3
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
-from duly.adapters.sql.engine_sqlite import SqliteEngine
-from duly.adapters.sql.statements import statements
+from duly.adapters.sql.engine import Action, Lane, Rows
+from duly.adapters.sql.engine_sqlite import SqliteEngine, answer, bound, translate
+from duly.adapters.sql.statements import Statement, statements
 from duly.domain.errors import Unavailable
 from duly.domain.instants import Instant
 from duly.testing.clocks import StoreClock
-from duly.testing.database import Database, Work
+from duly.testing.database import Database
 from duly.testing.loop import Node, SimulatedLoop
 from duly.verify.recording import install_sqlite
 
+T = TypeVar("T")
 TENANTS = {1: "default", 2: "acme", 3: "zoo"}
 
 
@@ -43,10 +46,41 @@ class Recorded(Database):
         self.connection.create_function("sim_actor", 0, lambda: self.actor)
         install_sqlite(self.connection, now="sim_now()", actor="sim_actor()")
 
+        # Whether the call that is executed has a savepoint to go back to.
+        self._has_savepoint = False
+
     def begin_at(self, now: Callable[[], Instant], shards: int) -> None:
         """A new store whose clock is this one."""
         self.now = now
         self.begin(shards)
+
+    def perform(self, work: Callable[[], T], *, commits: bool = True) -> tuple[T | None, Exception | None]:
+        """As `transact`. The savepoint comes with the first statement that writes: most calls find nothing to do, and undo nothing."""
+        self._has_savepoint = False
+        result: T | None = None
+        error: Exception | None = None
+        try:
+            result = work()
+        except sqlite3.Error as failed:
+            error = translate(failed)
+        except Exception as failed:
+            error = failed
+        if self._has_savepoint:
+            if error is not None or not commits:
+                self.connection.execute("ROLLBACK TO job")
+            self.connection.execute("RELEASE job")
+        return result, error
+
+    def save(self) -> None:
+        """Something is about to be written: from here on it can be undone."""
+        if not self._has_savepoint:
+            self.connection.execute("SAVEPOINT job")
+            self._has_savepoint = True
+
+    def executemany(self, text: str, rows: Iterable[Sequence[Any]]) -> None:
+        """What `drive` asks of a connection for statements that run once for each row: they all write."""
+        self.save()
+        self.connection.executemany(text, rows)
 
 
 @cache
@@ -88,10 +122,10 @@ class Server:
     life: int = 0
     met: Counter[str] = field(default_factory=Counter)
 
-    def execute(self, actor: str, work: Work[Any], *, commits: bool = True) -> tuple[Any, Exception | None]:
+    def execute(self, actor: str, work: Callable[[], Any], *, commits: bool = True) -> tuple[Any, Exception | None]:
         """Run it now, in a transaction of its own; without `commits` it is undone, as in a crash before the commit."""
         self.database.actor = actor
-        return self.database.transact(work, commits=commits)
+        return self.database.perform(work, commits=commits)
 
     def crash(self) -> None:
         """Whatever is on its way is lost; what was committed stays."""
@@ -111,18 +145,33 @@ class NodeEngine(SqliteEngine):
         self._statements = statements("sqlite")
         self._in_memory = True
         self._server = server
+        self._database: Any = server.database
         self._node = node
         self.wire = wire
         # Told what the store answers to the next call, whether the answer arrives or not.
         self.overheard: Callable[[Any], None] | None = None
 
-    _writes = _reads = None  # type: ignore[assignment]
+    async def run(self, action: Callable[[], Action[T]], lane: Lane = Lane.GENERAL) -> T:
+        result: T = await self._call(lambda: self.drive(self._database, action()))
+        return result
 
-    async def _submit(self, where: Any, work: Work[Any]) -> Any:
-        return await self._call(work)
+    read = run
+
+    async def fetch(self, name: str, params: Mapping[str, Any], lane: Lane = Lane.GENERAL) -> Rows:
+        statement = self._statements[name]
+        rows: Rows = await self._call(lambda: self._execute(self._database, statement, params))
+        return rows
+
+    def _execute(self, database: Any, statement: Statement, params: Mapping[str, Any]) -> Rows:
+        given = bound(statement.values(params))
+        if statement.only_reads:
+            rows: Rows = database.connection.execute(statement.text, given).fetchall()
+            return rows
+        database.save()
+        return answer(database.connection.execute(statement.text, given))
 
     async def store_now(self) -> Instant:
-        now: Instant = await self._call(lambda connection: self._server.clock.now())
+        now: Instant = await self._call(self._server.clock.now)
         return now
 
     async def close(self) -> None:
@@ -131,7 +180,7 @@ class NodeEngine(SqliteEngine):
     def abandon(self) -> None:
         """The connection is not ours."""
 
-    async def _call(self, work: Work[Any]) -> Any:
+    async def _call(self, work: Callable[[], Any]) -> Any:
         server, wire = self._server, self.wire
         overheard, self.overheard = self.overheard, None
         loop, draw = server.loop, server.chance.random
@@ -173,7 +222,7 @@ class _Asked:
         self,
         server: Server,
         node: Node,
-        work: Work[Any],
+        work: Callable[[], Any],
         reply: asyncio.Future[Any],
         wire: Wire,
         breaks: float,
