@@ -6,7 +6,9 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -57,22 +59,33 @@ REGISTRY = re.compile(
 )
 
 
-# Every module of the package, parsed, by its path from the root. At import, while no other thread compiles anything: CPython 3.11
-# counts the depth of its syntax trees once for all threads, and gives up when two build one at the same time.
-MODULES = {str(path.relative_to(ROOT)): ast.parse(path.read_bytes(), str(path)) for path in sorted(SOURCE.rglob("*.py"))}
-
-
+@cache
 def modules() -> dict[str, ast.Module]:
-    return MODULES
+    """Every module of the package, parsed, by its path from the root. At the first use: whoever only lists the tests needs none."""
+    return {str(path.relative_to(ROOT)): parsed(path) for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def parsed(path: Path) -> ast.Module:
+    """CPython 3.11 counts the depth of its syntax trees once for all threads, and gives up when two build one at the same time."""
+    for _ in range(100):
+        with suppress(SystemError):
+            return ast.parse(path.read_bytes(), str(path))
+    raise AssertionError(f"{path} is never parsed alone")
 
 
 def domain_modules() -> dict[str, ast.Module]:
     return {name: tree for name, tree in modules().items() if name.startswith("src/duly/domain/")}
 
 
+@cache
+def nodes(tree: ast.Module) -> Sequence[ast.AST]:
+    """Every node of a tree, walked once for all rules."""
+    return tuple(ast.walk(tree))
+
+
 def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Line and full dotted name of everything imported, inside functions too; a relative import keeps its dots."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -90,7 +103,7 @@ def dotted(node: ast.expr) -> str:
 
 
 def calls(tree: ast.Module) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return (node for node in nodes(tree) if isinstance(node, ast.Call))
 
 
 def project_files() -> Iterator[tuple[str, str]]:
@@ -191,7 +204,7 @@ def test_only_config_reads_the_environment() -> None:
         f"{name}:{node.lineno}"
         for name, tree in modules().items()
         if name != "src/duly/config/__init__.py"
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if (isinstance(node, ast.Attribute) and node.attr in ENVIRONMENT and dotted(node.value) == "os")
         or (isinstance(node, ast.ImportFrom) and node.module == "os" and any(alias.name in ENVIRONMENT for alias in node.names))
     ]

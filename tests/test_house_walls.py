@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.test_house import calls, dotted, imports, modules
+from tests.test_house import calls, dotted, imports, modules, nodes
 
 SQL = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|TRUNCATE|PRAGMA|COPY|GRANT|SET|WITH|CALL|NOTIFY)\s", re.ASCII)
 
@@ -65,7 +65,7 @@ def sql_in(node: ast.expr) -> bool:
 
 def built_sql(tree: ast.Module) -> Iterator[int]:
     """Lines on which a statement is put together: f-strings with something in them, +, %, format, join and replace."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.JoinedStr(values=parts) if any(isinstance(part, ast.FormattedValue) for part in parts) and sql_in(node):
                 yield node.lineno
@@ -120,7 +120,7 @@ def test_nothing_unsafe_is_called() -> None:
                     unsafe = UNSAFE_KEYWORDS[keyword.arg]
                     if unsafe is ... or (isinstance(keyword.value, ast.Constant) and keyword.value.value is unsafe):
                         yield call.lineno
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.Attribute) and node.attr in UNSAFE_NAMES:
                 yield node.lineno
 
@@ -136,7 +136,7 @@ def test_nothing_unsafe_is_imported() -> None:
 
 def test_yaml_is_read_as_plain_values_only() -> None:
     def found(tree: ast.Module) -> Iterator[int]:
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.ImportFrom) and node.module == "yaml":
                 yield node.lineno
             if isinstance(node, ast.Attribute) and dotted(node).startswith("yaml.") and node.attr not in ("safe_load_all", "YAMLError"):
@@ -165,7 +165,7 @@ def test_only_the_vault_reads_secrets_and_only_the_cipher_encrypts() -> None:
     users = {
         name
         for name, tree in modules().items()
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Attribute) and node.attr in ("secrets_env", "secrets_dir") and not name.startswith("src/duly/config/")
     }
 
