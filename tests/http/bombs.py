@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 
 CHUNK = 64 * 1024
 MEGABYTE = 1 << 20
@@ -16,6 +17,12 @@ def nested(depth: int, opening: bytes, closing: bytes) -> bytes:
 
 def job_with(payload: bytes) -> bytes:
     return b'{"target": {"handler": "duly.echo"}, "payload": ' + payload + b"}"
+
+
+@cache
+def made(bomb: Callable[[], bytes]) -> bytes:
+    """A bomb at its first use: whoever only lists the tests makes none."""
+    return bomb()
 
 
 # Each fits into what one object may have, and is refused for what it is.
@@ -47,13 +54,17 @@ SMALL: dict[str, bytes] = {
 }
 
 # Each is more than one object may have.
-LARGE: dict[str, bytes] = {
-    "a million keys": json.dumps({f"k{n}": 0 for n in range(1_000_000)}).encode(),
-    "an array of a million": b'{"payload": [' + b",".join([b"1"] * 1_000_000) + b"]}",
-    "a string of 20 MB": b'{"payload": "' + b"x" * (20 * MEGABYTE) + b'"}',
+LARGE: Mapping[str, Callable[[], bytes]] = {
+    "a million keys": lambda: json.dumps({f"k{n}": 0 for n in range(1_000_000)}).encode(),
+    "an array of a million": lambda: b'{"payload": [' + b",".join([b"1"] * 1_000_000) + b"]}",
+    "a string of 20 MB": lambda: b'{"payload": "' + b"x" * (20 * MEGABYTE) + b'"}',
 }
 
-GZIP = gzip.compress(b"[" * (20 * MEGABYTE), 9)
+
+def zipped() -> bytes:
+    """Twenty megabytes in as many kilobytes."""
+    return gzip.compress(b"[" * (20 * MEGABYTE), 9)
+
 
 # Values that a parser of schedules could get lost in, by the fields that they stand in.
 SCHEDULES: list[dict[str, object]] = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import tracemalloc
+from functools import cache
 from typing import Any
 
 import httpx
@@ -12,8 +13,9 @@ import pytest
 from starlette.types import Message, Scope
 
 from duly.http.app import Api, route_table
+from duly.http.openapi import openapi
 from duly.http.routing import Route
-from tests.http.bombs import CHUNK, GZIP, LARGE, MEGABYTE, SCHEDULES, SMALL, chunks_of
+from tests.http.bombs import CHUNK, LARGE, MEGABYTE, SCHEDULES, SMALL, chunks_of, made, zipped
 from tests.http.conftest import ADMIN, Bench
 from tests.http.test_routing import filled, named
 
@@ -88,7 +90,7 @@ async def test_a_declared_length_is_enough(bench: Bench, declared: Route) -> Non
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "gzip, gzip", "GZIP"])
 async def test_nothing_is_unpacked(bench: Bench, encoding: str) -> None:
     client = bench.client(ADMIN)
-    answer = await client.post("/v1/jobs", content=GZIP, headers={"content-type": "application/json", "content-encoding": encoding})
+    answer = await client.post("/v1/jobs", content=made(zipped), headers={"content-type": "application/json", "content-encoding": encoding})
 
     assert (answer.status_code, answer.json()["code"]) == (415, "DULY-E115")
 
@@ -97,7 +99,7 @@ async def test_nothing_is_unpacked(bench: Bench, encoding: str) -> None:
 @pytest.mark.parametrize("path", ["/v1/jobs", "/v1/jobs:batch"])
 @pytest.mark.parametrize("name", list(LARGE))
 async def test_large_bombs_leave_nothing_behind(bench: Bench, path: str, name: str) -> None:
-    client, bomb = bench.client(ADMIN), LARGE[name]
+    client, bomb = bench.client(ADMIN), made(LARGE[name])
     headers = {"content-type": "application/json"}
     await client.post(path, content=b"{}", headers=headers)
     tracemalloc.start()
@@ -136,11 +138,15 @@ def strings_of(schema: Any, document: dict[str, Any], path: tuple[str, ...] = ()
     return list(dict.fromkeys(found))
 
 
+@cache
+def described() -> dict[str, Any]:
+    """The document of all routes; nobody changes it."""
+    return openapi(list(route_table().routes))
+
+
 @pytest.mark.parametrize("declared", WRITING, ids=named)
 async def test_no_text_may_be_long_but_where_it_may(bench: Bench, declared: Route) -> None:
-    from duly.http.openapi import openapi
-
-    document = openapi(list(route_table().routes))
+    document = described()
     shown = document["paths"][declared.path][declared.method.lower()]["requestBody"]["content"]["application/json"]
     least = next(iter(shown["examples"].values()))["value"]
     for keys in strings_of(shown["schema"], document):
