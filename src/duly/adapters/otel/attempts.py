@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from json import loads
 from typing import Any
 
 from opentelemetry import context as contexts
 from opentelemetry import trace
-from opentelemetry.trace import Span, SpanKind
 
 from duly.adapters.otel.attempt_span import AttemptSpan
-from duly.adapters.otel.tracing import ATTEMPT, JOB, JOB_NAME, OUTCOME, STATE, Tracing, about, local
+from duly.adapters.otel.tracing import OUTCOME, STATE, Tracing
 from duly.domain.execution import Finished
-from duly.domain.ids import ExecutionId, job_text
-from duly.domain.instants import Instant
+from duly.domain.ids import ExecutionId
 from duly.domain.lifecycle import Outcome
-from duly.domain.traces import TraceContext, span_of
+from duly.domain.traces import TraceContext
 from duly.ports.handlers import Attempt, Handler, Registry
 from duly.ports.traces import carrying
 
@@ -93,23 +91,11 @@ class Attempts:
         finally:
             contexts.detach(token)
 
-    def _begin(self, attempt: Attempt) -> Span:
-        parent, version = self._expected.pop(attempt.id.int), attempt.version
-        own = TraceContext(parent.trace, span_of(attempt.id, attempt.attempt), parent.is_sampled)
-        before = [TraceContext(parent.trace, span_of(attempt.id, attempt.attempt - 1))] if attempt.attempt > 1 else []
-        told = about(attempt.id, **{JOB: job_text(version.job_id), JOB_NAME: version.spec.name, ATTEMPT: attempt.attempt})
-        name, start, now = f"attempt {version.spec.name}", attempt.started_at, attempt.clock
-
-        def begin() -> Span:
-            return self._tracing.span(name, parent, start, told, own=own, kind=SpanKind.CONSUMER, links=before)
-
-        def tell(end: Instant, more: Mapping[str, Any], failed: str | None) -> None:
-            self._tracing.tell(name, parent, start, end, {**told, **more}, own=own, kind=SpanKind.CONSUMER, links=before, failed=failed)
-
-        span = AttemptSpan(local(own), begin, tell)
-        attempt.extras.traceparent = own.text
+    def _begin(self, attempt: Attempt) -> AttemptSpan:
+        span = AttemptSpan(self._tracing, attempt, self._expected.pop(attempt.id.int))
+        attempt.extras.traceparent = span.own.text
         if len(self._open) >= MOST:
-            self._open.pop(next(iter(self._open))).close(now(), {}, "never reported")
+            self._open.pop(next(iter(self._open))).close(attempt.clock(), {}, "never reported")
         self._open[attempt.id.int] = span
         return span
 

@@ -13,12 +13,13 @@ from typing import Any
 from opentelemetry import context as contexts
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.id_generator import IdGenerator, RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import Decision, ParentBased, Sampler, SamplingResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanKind, Status, StatusCode
 
+from duly.adapters.otel.told import Origin, Told, ToldSpan, foreign
 from duly.domain.ids import ExecutionId, execution_text
 from duly.domain.instants import Instant
 from duly.domain.traces import TraceContext, bound_of, is_sampled, parse_traceparent
@@ -31,7 +32,6 @@ ATTEMPT = "duly.attempt"
 OUTCOME = "duly.outcome"
 STATE = "duly.state"
 BATCH = "duly.batch.size"
-_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 
 
 class ChosenIds(IdGenerator):
@@ -80,7 +80,7 @@ class Tracing:
         self._ids = ChosenIds()
         self._provider = TracerProvider(sampler=ParentBased(OwnRoots()), resource=resource, id_generator=self._ids, shutdown_on_exit=False)
         self._provider.add_span_processor(processor)
-        self._processor, self._resource, self._scope = processor, resource, InstrumentationScope("duly", version)
+        self._processor, self._origin = processor, Origin(resource, InstrumentationScope("duly", version))
         self._tracer = self._provider.get_tracer("duly", version)
         self.bound = bound_of(fraction)
         self._is_closed = False
@@ -106,11 +106,11 @@ class Tracing:
         links: Sequence[TraceContext] = (),
     ) -> Span:
         """A span that has begun; with `own`, under these ids. Without a parent it begins its trace."""
-        around = contexts.Context() if parent is None else trace.set_span_in_context(NonRecordingSpan(_foreign(parent)), contexts.Context())
+        around = contexts.Context() if parent is None else trace.set_span_in_context(NonRecordingSpan(foreign(parent)), contexts.Context())
         self._ids.choose(None if own is None else own.trace, None if own is None else own.span)
         try:
             return self._tracer.start_span(
-                name, around, kind, attributes, [Link(_foreign(link)) for link in links], start * 1000, record_exception=False
+                name, around, kind, attributes, [Link(foreign(link)) for link in links], start * 1000, record_exception=False
             )
         finally:
             self._ids.choose(None, None)
@@ -128,26 +128,14 @@ class Tracing:
         links: Sequence[TraceContext] = (),
         failed: str | None = None,
     ) -> None:
-        """A span that is over. Nobody can add to it, so it is handed over as it is: a third of what one costs that others go on with."""
+        """A span that is over. Nobody can add to it, so it is handed over as it is: see told.py."""
         if parent is not None and not parent.is_sampled:
             return
-        span = self._ids.generate_span_id() if own is None else own.span
-        trace_id = parent.trace if parent is not None else self._ids.generate_trace_id() if own is None else own.trace
-        self._processor.on_end(
-            ReadableSpan(
-                name,
-                SpanContext(trace_id, span, is_remote=False, trace_flags=_SAMPLED),
-                None if parent is None else _foreign(parent),
-                self._resource,
-                attributes,
-                links=[Link(_foreign(link)) for link in links],
-                kind=kind,
-                status=Status() if failed is None else Status(StatusCode.ERROR, failed),
-                start_time=min(start, end) * 1000,
-                end_time=end * 1000,
-                instrumentation_scope=self._scope,
-            )
-        )
+        if own is None:
+            trace_id = self._ids.generate_trace_id() if parent is None else parent.trace
+            own = TraceContext(trace_id, self._ids.generate_span_id())
+        told = Told(name, own, parent, min(start, end), end, attributes, kind, links, failed)
+        self._processor.on_end(ToldSpan(told, self._origin))
 
     @contextmanager
     def request(self, traceparent: str, what: str) -> Iterator[None]:
@@ -156,7 +144,7 @@ class Tracing:
         if parent is None or not parent.is_sampled:
             yield
             return
-        around = trace.set_span_in_context(NonRecordingSpan(_foreign(parent)), contexts.Context())
+        around = trace.set_span_in_context(NonRecordingSpan(foreign(parent)), contexts.Context())
         method, _, path = what.partition(" ")
         about = {"http.request.method": method, "http.route": path}
         server = self._tracer.start_as_current_span(what, around, SpanKind.SERVER, about, record_exception=False)
@@ -188,12 +176,3 @@ def context_of(span: Span) -> TraceContext:
 def about(id: ExecutionId, **more: Any) -> dict[str, Any]:
     """What every span of an execution says."""
     return {EXECUTION: execution_text(id), **more}
-
-
-def local(context: TraceContext) -> SpanContext:
-    """A span of this process, as the library refers to it."""
-    return SpanContext(context.trace, context.span, is_remote=False, trace_flags=_SAMPLED if context.is_sampled else TraceFlags())
-
-
-def _foreign(context: TraceContext) -> SpanContext:
-    return SpanContext(context.trace, context.span, is_remote=True, trace_flags=TraceFlags(int(context.is_sampled)))
