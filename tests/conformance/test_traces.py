@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from duly.adapters.sql.store import store_on
 from duly.domain.fairness import Ask
 from duly.domain.ids import ExecutionId, id_floor
 from duly.domain.instants import DAY, SECOND
+from duly.domain.job import JobVersion
 from duly.domain.lifecycle import Outcome, State
 from duly.domain.traces import TraceContext, own_context, span_of
 from duly.domain.workflow.step import Step
@@ -221,7 +224,7 @@ async def test_the_steps_of_a_run_belong_to_its_trace(engine: Engine) -> None:
         worker, claimed = taken
         assert claimed is not None
         assert claimed.traces is not None
-        assert set(claimed.traces) == set(claimed.ids)
+        assert set(claimed.traces) == set(range(len(claimed.ids)))
         await ledger.store.outcomes.finish(worker, await works.reports(claimed, Outcome.SUCCEEDED, "1"), [claimed.lease], ledger.now)
 
     root = world.only("enqueue")
@@ -249,6 +252,63 @@ async def test_what_is_not_sampled_costs_no_span_and_nothing_of_its_attempt(engi
 
     assert plain == [True] * 3
     assert world.found() == []
+
+
+async def test_who_is_not_traced_is_called_as_if_nobody_was(engine: Engine) -> None:
+    world = build(engine, 0.5)
+    seen: dict[ExecutionId, bool] = {}
+
+    async def work(attempt: Attempt) -> None:
+        span = trace.get_current_span().get_span_context()
+        assert span.is_valid == (attempt.traceparent is not None) == (carried() is not None) == (not attempt.is_plain)
+        seen[attempt.id] = span.is_valid
+
+    world.handle("work", work)
+    ids = await world.enqueue(await world.create(), 40)
+    await world.hire()
+
+    assert seen == {id: world.tracing.is_traced(id) for id in ids}
+    assert set(seen.values()) == {True, False}
+    assert len(world.found("claim")) == len(world.found("attempt job")) == sum(seen.values())
+    # Nothing is around it: at a hundred thousand a second a call more is felt.
+    assert world.registry.by_name["work"].run is work
+
+
+class WithoutOne:
+    """Definitions, of which this release cannot read one."""
+
+    def __init__(self, inner: Any, number: int) -> None:
+        self._inner, self._number = inner, number
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def versions(self, numbers: Any) -> dict[int, JobVersion]:
+        found = await self._inner.versions(numbers)
+        return {number: version for number, version in found.items() if number != self._number}
+
+
+async def test_beside_what_cannot_be_read_each_is_still_run_in_its_own_trace(engine: Engine) -> None:
+    world = build(engine, 0.5)
+    seen: dict[ExecutionId, bool] = {}
+
+    async def work(attempt: Attempt) -> None:
+        seen[attempt.id] = attempt.traceparent is not None
+
+    world.handle("work", work)
+    strange, job = await world.create(name="strange"), await world.create()
+    ids: list[ExecutionId] = []
+    for _ in range(20):
+        await world.enqueue(strange)
+        ids += await world.enqueue(job)
+    world.store = replace(world.store, definitions=WithoutOne(world.store.definitions, strange.version.number))
+    worker = await world.worker(slots=100)
+    while len(seen) < len(ids):
+        await worker.step(world.clock.now())
+        await asyncio.sleep(0)
+
+    assert seen == {id: world.tracing.is_traced(id) for id in ids}
+    assert set(seen.values()) == {True, False}
 
 
 async def test_a_span_that_a_handler_begins_outside_of_a_traced_attempt_is_not_kept(world: Traced) -> None:

@@ -115,8 +115,8 @@ class Claimed:
     scheduled_ats: list[Instant]
     # Whether a payload may name secrets, or be sealed or Unreadable: looked at once for all of them.
     marked: bool = True
-    # Where somebody traces: the contexts of those that are traced, as text.
-    traces: dict[ExecutionId, str] | None = None
+    # Where somebody traces: the contexts of those that are traced, as text, by their places in the lists.
+    traces: dict[int, str] | None = None
     # Whether one of them may have been given a context by whoever submitted it.
     may_be_traced: bool = True
 
@@ -124,7 +124,8 @@ class Claimed:
         """The same lease with some of its executions, by their places in the lists."""
         lists = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _OF_ALL}
         chosen = {name: [values[nth] for nth in wanted] for name, values in lists.items()}
-        return Claimed(self.lease, marked=self.marked, traces=self.traces, may_be_traced=self.may_be_traced, **chosen)
+        told = None if self.traces is None else {at: self.traces[nth] for at, nth in enumerate(wanted) if nth in self.traces}
+        return Claimed(self.lease, marked=self.marked, traces=told, may_be_traced=self.may_be_traced, **chosen)
 
 
 _OF_ALL = frozenset({"lease", "marked", "traces", "may_be_traced"})

@@ -286,7 +286,7 @@ def _lease_view(leased: Leased, now: Instant, *, definitions: bool) -> LeaseView
         strict=True,
     )
     executions: list[LeasedView] = []
-    for id, attempt, failures, number, due_at, scheduled_at, payload in rows:
+    for nth, (id, attempt, failures, number, due_at, scheduled_at, payload) in enumerate(rows):
         version = versions[number]
         spec = version.spec
         own = None if spec.payload is None else msgspec.Raw(spec.payload.encode())
@@ -308,7 +308,7 @@ def _lease_view(leased: Leased, now: Instant, *, definitions: bool) -> LeaseView
                 idempotency_key=idempotency_key(version.tenant_name, spec.name, version.job_id, id, scheduled_at),
                 losses=leased.losses.get(id, 0),
                 checkpoint=_checkpoint_view(leased.saved.get(id)),
-                traceparent=None if claimed.traces is None else claimed.traces.get(id),
+                traceparent=None if claimed.traces is None else claimed.traces.get(nth),
             )
         )
     whole = {str(number): versions[number] for number in sorted(set(claimed.job_versions))} if definitions else None

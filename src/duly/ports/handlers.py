@@ -365,6 +365,8 @@ class Handler:
     secret_defaults: Mapping[str, str] = field(default_factory=dict)
     # The names of its arguments; None: it does not say.
     takes: Takes | None = None
+    # `run` with a span around it, for an execution that was claimed with a trace context; None: nobody traces.
+    run_traced: Callable[[Attempt], Coroutine[Any, Any, Any]] | None = None
 
 
 @dataclass(slots=True)

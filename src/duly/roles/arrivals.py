@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from duly.domain.execution import Claimed, Finished
 from duly.domain.secrets import has_marks
@@ -56,6 +56,9 @@ class Arrivals:
                 if plan.is_step:
                     self._ancestors.attach(made)
                 readable.append((made, plan))
+        if claimed.traces:
+            there = [nth for nth, number in enumerate(claimed.job_versions) if number in plans] if unreadable else None
+            _trace(readable, claimed.traces if there is None else [at for at, nth in enumerate(there) if nth in claimed.traces])
         if max(claimed.attempts) > 1:
             await self._remember([(attempt, plan) for attempt, plan in readable if attempt.attempt > 1])
         return unreadable, readable
@@ -68,3 +71,11 @@ class Arrivals:
                 attempt.extras.kept = Kept(last.number, last.checkpoint)
             if plan.may_die:
                 attempt.extras.losses = await self._outcomes.losses(attempt.id)
+
+
+def _trace(readable: list[tuple[Attempt, Plan]], places: Iterable[int]) -> None:
+    """Those at these places are traced, and run by another plan: the others, mostly all of them, are called as if nobody was."""
+    for nth in places:
+        attempt, plan = readable[nth]
+        if plan.traced is not None:
+            readable[nth] = attempt, plan.traced

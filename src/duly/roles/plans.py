@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from duly.domain.ids import JobId
@@ -45,6 +45,8 @@ class Plan:
     secrets: Secrets
     # Whether something may come after it, in a workflow.
     is_step: bool = False
+    # The same for an execution that is traced; None where nobody traces. Of a batch the handler finds them out by itself.
+    traced: Plan | None = None
 
     async def unveil(self, attempt: Attempt) -> None:
         """Put the attempt's secrets in their places, and the results that it is given by reference. Raises Failure."""
@@ -87,7 +89,7 @@ class Plans:
     def _plan(self, version: JobVersion) -> Plan:
         spec = version.spec
         handler = self._registry.get(spec.target.handler_name)
-        return Plan(
+        plan = Plan(
             version=version,
             run=_not_offered(spec.target.handler_name) if handler is None else handler.run,
             run_many=handler.run_many if handler is not None and spec.batch > 1 else None,
@@ -105,6 +107,9 @@ class Plans:
             secrets=self._secrets,
             is_step=spec.step is not None,
         )
+        if handler is None or handler.run_traced is None or plan.run_many is not None:
+            return plan
+        return replace(plan, traced=replace(plan, run=handler.run_traced))
 
 
 def _is_marked(spec: JobSpec) -> bool:

@@ -41,10 +41,10 @@ class Attempts:
         self._expected[id.int] = context
 
     def offered(self, registry: Registry) -> None:
-        """The same handlers, each with a span around it."""
+        """The same handlers, and each with a span around it for who was claimed with a context: nobody else pays for a call more."""
         for name, handler in registry.by_name.items():
             many = None if handler.run_many is None else self._many(handler.run_many)
-            registry.by_name[name] = replace(handler, run=self._one(handler), run_many=many)
+            registry.by_name[name] = replace(handler, run_traced=self._one(handler), run_many=many)
 
     def reported(self, finished: Sequence[Finished], refused: set[ExecutionId]) -> None:
         """The store has said what became of them."""

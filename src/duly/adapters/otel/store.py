@@ -78,14 +78,18 @@ class _Around:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def _contexts(self, ids: Sequence[ExecutionId], were_given: bool = True) -> dict[ExecutionId, TraceContext]:
-        """Of those that are traced: the context that each was given, or its own."""
+    async def _places(self, ids: Sequence[ExecutionId], were_given: bool = True) -> dict[int, TraceContext]:
+        """Of those that are traced, by their places: the context that each was given, or its own."""
         given = await self._traces.of(ids) if were_given and self._traces is not None else {}
-        found = {id: own_context(id) for id in sampled_among(ids, self._tracing.bound)}
-        for id, text in given.items():
-            if (context := parse_traceparent(text)) is not None:
-                found[id] = context
+        found = {nth: own_context(ids[nth]) for nth in sampled_among(ids, self._tracing.bound)}
+        for nth, id in enumerate(ids) if given else ():
+            if id in given and (context := parse_traceparent(given[id])) is not None:
+                found[nth] = context
         return found
+
+    async def _contexts(self, ids: Sequence[ExecutionId]) -> dict[ExecutionId, TraceContext]:
+        """The same by their ids."""
+        return {ids[nth]: context for nth, context in (await self._places(ids)).items()}
 
 
 class TracedIntake(_Around):
@@ -180,24 +184,24 @@ class TracedReady(_Around):
         if claimed is None:
             return None
         if claimed.traces is None:
-            found = await self._contexts(claimed.ids, claimed.may_be_traced)
-            claimed.traces = {id: context.text for id, context in found.items()}
+            found = await self._places(claimed.ids, claimed.may_be_traced)
+            claimed.traces = {nth: context.text for nth, context in found.items()}
         else:
             # From a server, which has decided.
-            found = {id: context for id, text in claimed.traces.items() if (context := _sampled(text)) is not None}
+            found = {nth: context for nth, text in claimed.traces.items() if (context := _sampled(text)) is not None}
         if found:
             self._tell(claimed, found, now)
         return claimed
 
-    def _tell(self, claimed: Claimed, found: dict[ExecutionId, TraceContext], now: Instant) -> None:
-        taken, traced = self._clock.now(), {id.int: context for id, context in found.items()}
-        for nth in [nth for nth, id in enumerate(claimed.ids) if id.int in traced]:
+    def _tell(self, claimed: Claimed, found: dict[int, TraceContext], now: Instant) -> None:
+        taken = self._clock.now()
+        for nth, context in found.items():
             id, attempt = claimed.ids[nth], claimed.attempts[nth]
             # When a retry was due its header does not say.
             since = claimed.due_ats[nth] if attempt == 1 else now
             told = about(id, **{ATTEMPT: attempt, "duly.lease": claimed.lease})
-            self._tracing.tell("claim", traced[id.int], since, max(taken, since), told)
-            self._attempts.expect(id, traced[id.int])
+            self._tracing.tell("claim", context, since, max(taken, since), told)
+            self._attempts.expect(id, context)
 
 
 class TracedOutcomes(_Around):

@@ -83,7 +83,7 @@ class Session:
             holds_place=[False] * len(runs),
             payloads=[run.payload for run in runs],
             scheduled_ats=[from_rfc3339(run.scheduled_at) for run in runs],
-            traces={id: run.traceparent for id, run in zip(ids, runs, strict=True) if run.traceparent is not None},
+            traces={nth: run.traceparent for nth, run in enumerate(runs) if run.traceparent is not None},
         )
 
     def version_of(self, item: Finished) -> JobVersion | None:
