@@ -241,7 +241,7 @@ SQLITE_EXEMPT = {
     "clear_ready": "the queue, when a tenant has moved away: it has no index but the order of the claims",
     "count_dead": "the newest of a small index, so many and no more",
     "ids_of_all": "the newest, so many and no more",
-    "anything_ready": "one row says whether there is any; for virtual time in tests of users",
+    "how_many_ready": "asked for once, while there is little; for virtual time in tests of users",
     "anything_gated": "one row says whether there is any; for virtual time in tests of users",
     "anything_limited": "one row says whether there is any; for virtual time in tests of users",
     "anything_queued": "one row says whether there is any; for virtual time in tests of users",

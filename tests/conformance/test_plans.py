@@ -281,7 +281,6 @@ WALKS = [
     "make_ready",
     "make_timer",
     "due_schedules",
-    "owned_shard",
     "advance_schedule",
     "complete_job",
     "take_place",

@@ -159,3 +159,54 @@ async def test_a_wrong_guess_is_followed_by_a_look_in_the_same_step(world: World
     await world.enqueue(other)
 
     assert (await worker.step(world.clock.now())).did["claimed"] == 1
+
+
+async def test_a_worker_that_is_told_where_alone_something_is_asks_for_that_without_a_look(world: World) -> None:
+    world.handle("work", nothing)
+    job = await world.create()
+    worker = await world.worker()
+    await world.enqueue(job)
+    assert (await worker.step(world.clock.now())).did["claimed"] == 1
+    counting = Counting(worker._ready)
+    worker._ready = counting  # type: ignore[assignment]
+    await world.enqueue(job)
+    worker.expected = (job.version.route, job.version.tenant)
+    await asyncio.sleep(0)
+
+    step = await worker.step(world.clock.now())
+
+    assert step.did["claimed"] == 1
+    assert counting.calls == ["claim"]
+
+
+async def test_a_worker_that_was_told_wrong_looks_in_the_same_step(world: World) -> None:
+    world.handle("work", nothing)
+    world.handle("other", nothing)
+    job, other = await world.create(), await world.create(name="other", target={"handler": "other"})
+    worker = await world.worker()
+    await world.enqueue(job)
+    await worker.step(world.clock.now())
+    await asyncio.sleep(0)
+    await world.enqueue(other)
+    worker.expected = (job.version.route, job.version.tenant)
+
+    assert (await worker.step(world.clock.now())).did["claimed"] == 1
+
+
+async def test_what_a_worker_was_told_is_good_for_one_step(world: World) -> None:
+    world.handle("work", nothing)
+    job = await world.create()
+    worker = await world.worker()
+    await world.enqueue(job)
+    await worker.step(world.clock.now())
+    await asyncio.sleep(0)
+    worker.draining = True
+    worker.expected = (job.version.route, job.version.tenant)
+    await worker.step(world.clock.now())
+    worker.draining = False
+    counting = Counting(worker._ready)
+    worker._ready = counting  # type: ignore[assignment]
+    await world.enqueue(job)
+
+    assert (await worker.step(world.clock.now())).did["claimed"] == 1
+    assert "work" in counting.calls[: counting.calls.index("claim")]

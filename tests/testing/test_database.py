@@ -72,17 +72,17 @@ def test_numbers_that_were_given_are_given_again(engine: VirtualEngine) -> None:
 
 def test_what_was_looked_at_meanwhile_is_not_believed_afterwards(engine: VirtualEngine) -> None:
     at_once(engine.run(lambda: write(1)))
-    assert engine.look("anything_ready", {})[0][0] == 1
+    assert engine.has_ready()
 
     def empty() -> Action[None]:
         yield Call("take", {"route": 1, "tenant": 1, "rank": 9, "id": b"\xff" * 16})
-        assert engine.look("anything_ready", {})[0][0] == 0
+        assert not engine.has_ready()
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
         at_once(engine.run(empty))
 
-    assert engine.look("anything_ready", {})[0][0] == 1
+    assert engine.has_ready()
 
 
 def test_the_mark_is_set_anew_after_a_while(engine: VirtualEngine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,3 +95,31 @@ def test_the_mark_is_set_anew_after_a_while(engine: VirtualEngine, monkeypatch: 
         at_once(engine.run(lambda: write(6, fails=True)))
 
     assert ranks(engine) == [1, 2, 3, 4, 5]
+
+
+def test_what_is_ready_is_counted_along(engine: VirtualEngine) -> None:
+    assert not engine.has_ready()
+    asked: list[str] = []
+    engine.database.connection.set_trace_callback(asked.append)
+
+    at_once(engine.run(lambda: write_at_once(1, 2, 3)))
+    assert engine.has_ready()
+    at_once(engine.run(lambda: take(2)))
+    assert engine.has_ready()
+    at_once(engine.run(lambda: take(3)))
+
+    assert not engine.has_ready()
+    engine.database.connection.set_trace_callback(None)
+    assert not [text for text in asked if text.startswith("SELECT count")]
+
+
+def test_a_statement_of_its_own_is_counted_as_well(engine: VirtualEngine) -> None:
+    assert not engine.has_ready()
+
+    at_once(engine.fetch("make_ready", ready(1)))
+
+    assert engine.has_ready()
+
+
+def take(rank: int) -> Action[None]:
+    yield Call("take", {"route": 1, "tenant": 1, "rank": rank, "id": bytes([rank]) * 16})

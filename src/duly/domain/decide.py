@@ -51,8 +51,12 @@ def firings(
 
     A schedule whose version is not in `versions` (a newer release wrote it) is left for those who can read it.
     """
-    part: list[DueSchedule] = []
-    count = 0
+    if len(due) * (1 + TARGETS_PER_ADVANCE) < most:
+        # Whatever each of them owes, together they are not too many.
+        if part := [item for item in due if item.version in versions]:
+            yield fires(part, versions, now, quotas)
+        return
+    part, count = [], 0
     for item in due:
         if item.version not in versions:
             continue

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from hashlib import sha256
-from uuid import UUID
+from uuid import UUID, SafeUUID
 
 from duly.domain.errors import Invalid
 from duly.domain.instants import Instant, to_rfc3339
@@ -26,6 +26,7 @@ BATCH_PREFIX = "batch_"
 _DIGITS = re.compile("[0-9a-f]{32}")
 _NUMBER = re.compile("[0-9]{1,18}")
 _KEY = re.compile("[0-9a-f]{16}")
+_new, _set, _unknown = UUID.__new__, object.__setattr__, SafeUUID.unknown
 _VARIANT = 0b10 << 62
 _VERSION_7 = 7 << 76
 _VERSION_8 = 8 << 76
@@ -33,10 +34,18 @@ _VERSION_8 = 8 << 76
 
 def fire_id(job: JobId, scheduled_at: Instant) -> ExecutionId:
     """The one id that this job's fire at this instant can ever have (RFC 9562, version 8)."""
-    digest = sha256(job.bytes + scheduled_at.to_bytes(8, "big", signed=True)).digest()
+    digest = sha256(job.int.to_bytes(16, "big") + scheduled_at.to_bytes(8, "big", signed=True)).digest()
     noise = int.from_bytes(digest[:10], "big")
     millisecond = (scheduled_at // 1000) & ((1 << 48) - 1)
-    return UUID(int=millisecond << 80 | _VERSION_8 | (noise >> 68) << 64 | _VARIANT | noise & ((1 << 62) - 1))
+    return uuid_of(millisecond << 80 | _VERSION_8 | (noise >> 68) << 64 | _VARIANT | noise & ((1 << 62) - 1))
+
+
+def uuid_of(number: int) -> UUID:
+    """The UUID of a number of 128 bits. `UUID(int=…)` looks at six kinds of arguments first, and a claim makes a thousand of them."""
+    made = _new(UUID)
+    _set(made, "int", number)
+    _set(made, "is_safe", _unknown)
+    return made
 
 
 def backfill_id(batch: UUID, scheduled_at: Instant) -> ExecutionId:

@@ -68,7 +68,7 @@ class Overlap:
     @property
     def is_one_or_none(self) -> bool:
         """Whether the first one runs and every other is skipped: what a primary key alone decides."""
-        return self.places <= 1 and self.queue_depth == 0
+        return self.policy is OverlapPolicy.SKIP or (self.places <= 1 and self.queue_depth == 0)
 
 
 class Entry(Enum):

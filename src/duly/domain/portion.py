@@ -24,6 +24,8 @@ class Portion:
 
     def of(self, asks: Sequence[Ask]) -> Sequence[Ask]:
         """The same asks, each cut in proportion where all of them together would be too large an answer."""
+        if not self._each:
+            return asks
         total = sum(ask.quota for ask in asks)
         if total * self._each <= LARGEST_ANSWER:
             return asks

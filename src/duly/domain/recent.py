@@ -35,10 +35,16 @@ class Recent(Generic[V]):
         if not 0 <= self._turn_at - now <= self._lasts:
             self._old, self._young = self._young, {}
             self._turn_at = now + self._lasts
-        missing = wanted - self._young.keys()
-        for number in missing & self._old.keys():
-            self._young[number] = self._old[number]
-        return sorted(missing - self._old.keys())
+        young, old = self._young, self._old
+        unknown: list[int] = []
+        for number in wanted:
+            if number not in young:
+                if number in old:
+                    young[number] = old[number]
+                else:
+                    unknown.append(number)
+        unknown.sort()
+        return unknown
 
     def learn(self, found: Mapping[int, V]) -> None:
         """These are known now."""

@@ -94,7 +94,7 @@ class Dispatcher:
         for first in range(0, len(due), AT_ONCE):
             part = due[first : first + AT_ONCE]
             versions = await self._versions({item.version for item in part}, now)
-            quotas = await self._quotas.all(max((version.tenant for version in versions.values()), default=0))
+            quotas = await self._quotas.all(max([version.tenant for version in versions.values()], default=0))
             for firing in decide.firings(part, versions, now, quotas):
                 await self._ownership.stir(behind, self._clock.now())
                 fired += await self._write(firing, epochs, now)
@@ -117,8 +117,9 @@ class Dispatcher:
         if report.stopped:
             await self._transport.announce_cancel()
         near = now + self._settings.near
-        moves = ((advance.next_at, advance.shard) for advance in firing.advances)
-        await self._hot_index.add({Coming(at, shard) for at, shard in moves if at is not None and at < near})
+        soon = {Coming(move.next_at, move.shard) for move in firing.advances if move.next_at is not None and move.next_at < near}
+        if soon:
+            await self._hot_index.add(soon)
         return report.fired
 
     async def _versions(self, numbers: set[int], now: Instant) -> dict[int, JobVersion]:

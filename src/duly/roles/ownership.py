@@ -87,7 +87,7 @@ class Ownership:
         """Renew, take and hand over when it is time; True when the set of shards has changed."""
         asked = self._clock.boottime()
         before = self._epochs
-        if not self.epochs() or asked - self._renewed_at >= self._settings.renew_every:
+        if not self._epochs or asked >= self._trusted_until or asked - self._renewed_at >= self._settings.renew_every:
             # It sees everybody's shards as well; the next glance is not due at once.
             if self._glance_at <= asked:
                 self._glance_at = asked + self._settings.glance_every
@@ -98,8 +98,10 @@ class Ownership:
 
     async def stir(self, behind: Collection[int], now: Instant) -> None:
         """Say that we live, of the shards whose work is behind: lest we be taken for dead while it is only much."""
+        if not behind or len(self._live) <= 1:
+            return
         asked = self._clock.boottime()
-        if behind and len(self._live) > 1 and asked - self._stirred_at >= self._settings.glance_every:
+        if asked - self._stirred_at >= self._settings.glance_every:
             self._stirred_at = asked
             await self._leases.stir(self.name, sorted(behind), now)
 

@@ -62,6 +62,7 @@ class Runners:
         self._endings = Endings(heartbeat.worker, clock, entropy)
         self._logs = logs
         self._wake = wake
+        self._to_report = to_report
         self._tasks: set[asyncio.Task[None]] = set()
         self._mates = 0
         self.buffer: deque[tuple[Attempt, Plan]] = deque()
@@ -323,6 +324,8 @@ class Runners:
             self._breathe()
 
     def _breathe(self) -> None:
+        if self._wake.is_set() and self._to_report.is_set():
+            return
         is_busy, is_emptying = self.is_busy, bool(self.buffer)
         self.reporting.after(len(self.done), is_busy=is_busy, is_emptying=is_emptying)
         if not is_emptying:

@@ -19,6 +19,7 @@ class Served:
         self._registry = registry
         self._largest_batch = largest_batch
         self.routes: list[int] = []
+        self.without_places: list[int] = []
         # Those whose handler needs more than a slot; and those whose handler takes several executions in one call, and how many.
         self.places: dict[int, Places] = {}
         self._batches: dict[int, int] = {}
@@ -28,6 +29,7 @@ class Served:
         offered = self._registry.by_name
         fit = [route for route in routes if not misfits(self._pool, self._labels, offered, Needs(route.pool, route.labels, route.handler))]
         self.routes = [route.number for route in fit]
+        self.without_places = [route.number for route in fit if offered[route.handler].places is None]
         self._batches = {route.number: batch for route in fit if (batch := offered[route.handler].batch) > 1}
         self.places = {route.number: places for route in fit if (places := offered[route.handler].places) is not None}
 

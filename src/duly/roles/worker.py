@@ -126,6 +126,8 @@ class Worker:
         self._habit = Habit()
         # Whether the last look has shown a queue that is new; whether the last claim was a guess that no look has followed, or one must.
         self._has_new = self._is_guessed = self._looks_again = False
+        # Route and tenant of the queue that alone has something, if whoever steps it knows: the next step asks for that without a look.
+        self.expected: tuple[int, int] | None = None
         self._appetite = settings.slots
         self._is_cut = False
 
@@ -135,13 +137,15 @@ class Worker:
             # What was to be reported is forgotten: whoever waits for it as well must not find it there again and again.
             self.to_report.clear()
             return Step(self.settings.poll, {"untrusted": 1})
-        await self._let_begin()
+        if self._runners.buffer:
+            # What was taken a moment ago begins first: then it is seen how much room it has left.
+            await asyncio.sleep(0)
         # A task is worth it only where there are two things to do.
         if not self._has_to_tell:
             self.to_report.clear()
             reported, claimed = _NOTHING, await self._claim(now)
         elif not self._may_take:
-            self._is_guessed = self._looks_again = False
+            self._is_guessed, self._looks_again, self.expected = False, False, None
             reported, claimed = await self.report(now), 0
         else:
             claimed, reported = await both(self._claim(now), self.report(now))
@@ -151,7 +155,8 @@ class Worker:
         """The one half: stop what has to stop, take what there is room for."""
         if not await self._look_after():
             return Step(self.settings.poll, {"untrusted": 1})
-        await self._let_begin()
+        if self._runners.buffer:
+            await asyncio.sleep(0)
         claimed = await self._claim(now)
         return Step(self._rest(self._runners.freed, claimed), {"claimed": claimed})
 
@@ -171,17 +176,12 @@ class Worker:
     @property
     def _has_to_tell(self) -> bool:
         """Whether there is anything for a report: an end, or what handlers have said."""
-        return bool(self._runners.done or self._logs.has_ended or self._runners.speaking())
+        return bool(self._runners.done or self._logs.has_ended or (self._runners.running and self._runners.speaking()))
 
     @property
     def _may_take(self) -> bool:
         """Whether it is worth a look how much there is room for."""
         return not self.draining and not self._runners.buffer and self._runners.free > 0
-
-    async def _let_begin(self) -> None:
-        """What was taken a moment ago begins first: then it is seen how much room it has left."""
-        if self._runners.buffer:
-            await asyncio.sleep(0)
 
     def look_at_routes(self) -> None:
         """There may be new ones: the next look is at them as well."""
@@ -198,7 +198,8 @@ class Worker:
             self._runners.forget()
             self._reports.forget()
             return False
-        self._runners.stop_what_is_over()
+        if self._runners.running:
+            self._runners.stop_what_is_over()
         return True
 
     async def _look_after(self) -> bool:
@@ -207,8 +208,12 @@ class Worker:
         self._runners.look()
         if not self._stop_what_is_over():
             return False
-        self._give_back_what_waits_too_long()
-        await self._compare()
+        if self._runners.buffer:
+            self._give_back_what_waits_too_long()
+        if not self.draining and self._clock.boottime() - self._compared_at >= self.settings.compare_every:
+            # Twice a minute: a claim may commit long after its connection broke, and no runner may lose an attempt unseen.
+            self._compared_at = self._clock.boottime()
+            await self._adopt()
         return True
 
     def _rest(self, ended: int, claimed: int) -> float:
@@ -244,7 +249,8 @@ class Worker:
     @property
     def next_limit(self) -> Micros | None:
         """The boottime at which a handler has to be stopped, or one that was asked to stop is ended; None while there is none."""
-        return min((limit for call in self._runners.running.values() if (limit := call.next_limit) is not None), default=None)
+        limits = [limit for call in self._runners.running.values() if (limit := call.next_limit) is not None]
+        return min(limits, default=None)
 
     @property
     def left_behind(self) -> int:
@@ -278,13 +284,14 @@ class Worker:
 
     def _room(self) -> int:
         runners, slots = self._runners, self.settings.slots
-        if self.draining or runners.buffer or runners.free <= 0:
+        calls, free = runners.calls, runners.free
+        if self.draining or runners.buffer or free <= 0:
             return 0
         self._waits_for_report = len(runners.done) + len(self._reports.sending) >= 2 * max(self._appetite, slots)
         if self._waits_for_report:
             return 0
         at_once = self._neighbours.at_once
-        if runners.calls > slots // 4:
+        if calls > slots // 4:
             # Handlers wait here: what we took beyond our slots would wait as well, though another worker may be free.
             self._appetite = slots
         elif runners.longest_run > at_once // 2:
@@ -292,7 +299,7 @@ class Worker:
         largest = self.settings.largest_shared_batch if self._neighbours.are_several else self.settings.largest_batch
         self._appetite = min(self._appetite, max(largest, slots))
         runners.longest_run = 0
-        room = max(runners.free, self._appetite - runners.calls - runners.left_behind)
+        room = max(free, self._appetite - calls - runners.left_behind)
         self._is_cut = self._appetite <= slots and at_once < room
         return room
 
@@ -303,13 +310,14 @@ class Worker:
 
     async def _claim(self, now: Instant, *, may_guess: bool = True) -> int:
         self._is_guessed = self._looks_again = False
+        expected, self.expected = self.expected, None
         room = self._room()
         if not room:
             return 0
         if self._claim_is_unknown:
             await self._adopt()
         named = [] if self._inbox is None else await self._named(self._inbox, room)
-        asks = self._guess(room) if may_guess and not named else []
+        asks = self._guess(room, expected) if may_guess and not named else []
         is_guess = bool(asks)
         if not asks and not named:
             asks = await self._look_for_work(room)
@@ -327,7 +335,7 @@ class Worker:
         found = 0 if claimed is None else len(claimed.ids)
         if is_guess and self._neighbours.are_several:
             return found + await self._look_after_guess(asks, found, now)
-        if asks and found < sum(ask.quota for ask in asks):
+        if asks and found < sum([ask.quota for ask in asks]):
             # Somebody was faster, or the queue is shorter than we knew.
             self._work_looked_at = LONG_AGO
         if is_guess and not found:
@@ -354,12 +362,6 @@ class Worker:
             if unknown:
                 await self._take_in(held.part(unknown))
         self._claim_is_unknown = False
-
-    async def _compare(self) -> None:
-        """Twice a minute: a claim may commit long after its connection broke, and no runner may lose an attempt unseen."""
-        if self._clock.boottime() - self._compared_at >= self.settings.compare_every and not self.draining:
-            self._compared_at = self._clock.boottime()
-            await self._adopt()
 
     async def _look_for_work(self, room: int) -> list[Ask]:
         """What to ask for. Both looks are kept for a moment. One that leaves nothing to ask for is taken again at once: somebody rang. And
@@ -392,10 +394,12 @@ class Worker:
             await look
         return self._has_new
 
-    def _guess(self, room: int) -> list[Ask]:
+    def _guess(self, room: int, expected: tuple[int, int] | None) -> list[Ask]:
         """What to ask for without a look. Who is told what is ready need not guess, nor may handlers that have places of their own."""
         served, seen = self._served, self._neighbours.seen
-        routes = [] if self._inbox is not None else [route for route in served.routes if route not in served.places]
+        if expected is not None and self._inbox is None and expected[0] in served.without_places:
+            return served.in_batches([Ask(*expected, room)])
+        routes = [] if self._inbox is not None else served.without_places
         asks = self._habit.guess(room, routes, seen)
         if not asks and len(seen) > 1 and not served.places:
             asks = self._shared_out(room, self._habit.assume(self._budget(room), routes, seen))

@@ -7,14 +7,20 @@ from dataclasses import dataclass
 from itertools import count
 
 from duly.adapters.sql.engine import Rows
+from duly.adapters.sql.sqlite.dispatch import SqliteSchedules
+from duly.domain.instants import Instant
 from duly.ports.awaited import AwaitedJobs
 from duly.ports.clock import Clock, Entropy
+from duly.ports.store import PromoteReport
 from duly.ports.transport import Transport
 from duly.roles.worker import Worker
 from duly.sdk.app import App
 from duly.testing.bells import Wake
+from duly.testing.database import VirtualEngine
 from duly.testing.loop import Node
 from duly.usecases.conduct.dependents import Dependents
+
+_NOTHING = PromoteReport(0, 0, ())
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +46,19 @@ class TestDependents(Dependents):
     @property
     def wants_to_hear(self) -> bool:
         return self._anybody_waits() and super().wants_to_hear
+
+
+class TestSchedules(SqliteSchedules):
+    """What a dispatcher reads and writes. While it is known that there is no timer and no gate, nobody looks for one that is due."""
+
+    __test__ = False
+
+    def __init__(self, engine: VirtualEngine) -> None:
+        super().__init__(engine)
+        self._known = engine
+
+    async def promote(self, epochs: dict[int, int], now: Instant, limit: int) -> PromoteReport:
+        return _NOTHING if self._known.has_no_timer else await super().promote(epochs, now, limit)
 
 
 def places(app: App) -> list[tuple[str, dict[str, str]]]:

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from duly.adapters.sql.engine import Action, Call, Lane, Rows
-from duly.adapters.sql.engine_sqlite import InlineSqliteEngine, SqliteEngine, answer, bound, bound_rows, translate
+from duly.adapters.sql.engine_sqlite import PLAIN, InlineSqliteEngine, SqliteEngine, answer, bound, bound_rows, made_plain, translate
 from duly.adapters.sql.migrate import upgrade
 from duly.adapters.sql.statements import statements
 from duly.domain.ids import new_id
@@ -28,9 +28,9 @@ from duly.ports.clock import Clock, Entropy
 KEPT = {
     "routes": {"routes"},
     "awaited_jobs": {"awaited", "jobs"},
-    "next_instant": {"schedules", "timers", "gates", "awaited", "flow_waits"},
+    "next_fire": {"schedules"},
+    "next_instant": {"timers", "gates", "awaited", "flow_waits"},
     "anything_waits": {"blocked", "flows"},
-    "anything_ready": {"ready"},
     "anything_runs": {"leases"},
     "due_timers": {"timers"},
     "gates_to_look_at": {"gates"},
@@ -44,10 +44,15 @@ IN_VAIN = {
     "has_slots": "anything_limited",
     "next_waiter": "anything_queued",
 }
+_FILLS, _EMPTIES = re.compile(r"insert into\s+ready\b"), re.compile(r"delete from\s+ready\b")
 _WRITTEN = re.compile(r"(?:insert into|update|delete from)\s+(\w+)", re.IGNORECASE)
 
 # After so many statements that write the mark is set anew.
 MOST_SINCE_MARK = 1_000
+
+# A statement: where its parameters are, whether it only reads, whether it answers rows, whether each row that it writes is one more (1) or
+# one less (-1) in `ready`, and which kept answers it outdates. A tuple, as it is taken apart for every call.
+_Text = tuple[str, Callable[[Mapping[str, Any]], tuple[Any, ...]], bool, bool, int, tuple[str, ...]]
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -112,11 +117,14 @@ class VirtualEngine(SqliteEngine):
         self.pause: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._statements = statements("sqlite")
         self._texts = _texts()
+        self._cursor = database.connection.cursor()
         # What was written since the mark: each text with its values, or with those of every row.
         self._since_mark: list[tuple[str, Sequence[Any], bool]] = []
         database.connection.execute("SAVEPOINT mark")
-        # What the statements in KEPT have answered.
-        self._kept: dict[str, Rows] = {}
+        # What the statements in KEPT have answered; always the same dictionary.
+        self.kept: dict[str, Rows] = {}
+        # How many rows `ready` has, as far as that is known: it is asked for after everything that happens.
+        self._ready: int | None = None
         self._in_memory = True
         self._now = now
         # Whoever is tested may enqueue from a thread of its own.
@@ -149,7 +157,8 @@ class VirtualEngine(SqliteEngine):
         connection = self.database.connection
         connection.execute("ROLLBACK TO mark")
         del self._since_mark[stays:]
-        self._kept.clear()
+        self.kept.clear()
+        self._ready = None
         for text, values, are_many in self._since_mark:
             if are_many:
                 connection.executemany(text, values)
@@ -164,39 +173,58 @@ class VirtualEngine(SqliteEngine):
     def drive(self, connection: sqlite3.Connection, action: Action[T]) -> T:
         """As everywhere; what writes is noted before it is done, since it may fail halfway."""
         rows: Rows = ()
-        texts, execute, send, note = self._texts, connection.execute, action.send, self._since_mark.append
+        texts, kept, send, note, is_plain = self._texts, self.kept, action.send, self._since_mark.append, PLAIN.issuperset
+        # Always the same cursor: nobody else reads from it meanwhile.
+        execute = self._cursor.execute
         try:
             wanted = next(action)
             while True:
+                # No call that could be spared: this is a fifth of what a run of a job costs.
                 if isinstance(wanted, Call):
-                    text, values, only_reads, outdates = texts[wanted.name]
+                    name = wanted.name
+                    text, values, only_reads, returns, fills, outdates = texts[name]
+                    if only_reads and (rows := kept.get(name)) is not None:  # type: ignore[assignment]
+                        wanted = send(rows)
+                        continue
+                    given: Sequence[Any] = values(wanted.params)
+                    if not is_plain(map(type, given)):
+                        given = made_plain(given)
                     if only_reads:
-                        kept = self._kept.get(wanted.name)
-                        if kept is not None:
-                            rows = kept
-                        elif not (rows := execute(text, bound(values(wanted.params))).fetchall()) and wanted.name in IN_VAIN:
-                            self._note_in_vain(wanted.name)
+                        rows = execute(text, given).fetchall()
+                        if not rows and name in IN_VAIN:
+                            self._note_in_vain(name)
                     else:
-                        if outdates:
-                            self._forget(outdates)
-                        note((text, given := bound(values(wanted.params)), False))
-                        rows = answer(execute(text, given))
+                        for outdated in outdates:
+                            kept.pop(outdated, None)
+                        note((text, given, False))
+                        cursor = execute(text, given)
+                        rows = answer(cursor) if returns else ((cursor.lastrowid,),) if cursor.rowcount > 0 else ()
+                        if fills and self._ready is not None:
+                            self._ready += fills * (len(rows) if returns else cursor.rowcount)
                 else:
                     if wanted.params:
-                        self._forget(texts[wanted.name][3])
+                        *_, fills, outdates = texts[wanted.name]
+                        self._forget(outdates)
                         statement = self._statements[wanted.name]
                         note((statement.text, given := list(bound_rows(statement, wanted)), True))
-                        connection.executemany(statement.text, given)
+                        cursor = connection.executemany(statement.text, given)
+                        if fills and self._ready is not None:
+                            self._ready += fills * cursor.rowcount
                     rows = ()
                 wanted = send(rows)
         except StopIteration as end:
             result: T = end.value
             return result
 
+    @property
+    def has_no_timer(self) -> bool:
+        """Whether it is known that there is no timer, and no gate that is to be looked at. Nobody knows while the store is disturbed."""
+        return self.pause is None and "due_timers" in self.kept and "gates_to_look_at" in self.kept
+
     def _note_in_vain(self, name: str) -> None:
         [(found,)] = self._execute(self.database.connection, self._statements[IN_VAIN[name]], {})
         if not found:
-            self._kept[name] = ()
+            self.kept[name] = ()
 
     async def read(self, action: Callable[[], Action[T]], lane: Lane = Lane.GENERAL) -> T:
         if self.pause is not None:
@@ -207,12 +235,14 @@ class VirtualEngine(SqliteEngine):
     async def fetch(self, name: str, params: Mapping[str, Any], lane: Lane = Lane.GENERAL) -> Rows:
         if self.pause is not None:
             await self.pause()
-        if (kept := self._kept.get(name)) is not None:
+        if (kept := self.kept.get(name)) is not None:
             return kept
         with self._turn:
-            text, values, only_reads, outdates = self._texts[name]
+            text, values, only_reads, _, fills, outdates = self._texts[name]
             self.writes += not only_reads
             self._forget(outdates)
+            if fills:
+                self._ready = None
             try:
                 # One statement is all or nothing by itself.
                 rows = self._asked(name, params)
@@ -223,28 +253,37 @@ class VirtualEngine(SqliteEngine):
             return rows
 
     def _asked(self, name: str, params: Mapping[str, Any]) -> Rows:
-        rows = self._execute(self.database.connection, self._statements[name], params)
+        text, values, only_reads, *_ = self._texts[name]
+        cursor = self.database.connection.execute(text, bound(values(params)))
+        rows = cursor.fetchall() if only_reads else answer(cursor)
         if name in KEPT and name not in IN_VAIN:
-            self._kept[name] = rows
+            self.kept[name] = rows
         return rows
 
     def _forget(self, outdated: Sequence[str]) -> None:
         for name in outdated:
-            self._kept.pop(name, None)
+            self.kept.pop(name, None)
 
     def look(self, name: str, params: Mapping[str, Any]) -> Rows:
         """The rows of a statement that only reads, at once and past every fault: for whoever stands outside."""
-        if (kept := self._kept.get(name)) is not None:
+        if (kept := self.kept.get(name)) is not None:
             return kept
         with self._turn:
             return self._asked(name, params)
+
+    def has_ready(self) -> bool:
+        """Whether anything is ready, as `look` would tell."""
+        if self._ready is None:
+            self._ready = self.look("how_many_ready", {})[0][0]
+        return self._ready > 0
 
     async def _submit(self, where: Any, work: Work[Any]) -> Any:
         if self.pause is not None:
             await self.pause()
         with self._turn:
             self.writes += 1
-            self._kept.clear()
+            self.kept.clear()
+            self._ready = None
             result, error = self.database.transact(work)
             self._mark()
         if error is not None:
@@ -262,13 +301,15 @@ class VirtualEngine(SqliteEngine):
 
 
 @cache
-def _texts() -> dict[str, tuple[str, Callable[[Mapping[str, Any]], tuple[Any, ...]], bool, tuple[str, ...]]]:
-    """Every statement by name, where its parameters are, whether it only reads, and which kept answers it outdates."""
-    found = {}
+def _texts() -> dict[str, _Text]:
+    """Every statement by name."""
+    found: dict[str, _Text] = {}
     for name, statement in statements("sqlite").items():
         written = set() if statement.only_reads else set(_WRITTEN.findall(statement.text))
         outdates = tuple(kept for kept, tables in KEPT.items() if written & tables)
-        found[name] = statement.text, statement.values, statement.only_reads, outdates
+        text = statement.text.lower()
+        fills = 1 if _FILLS.search(text) else -1 if _EMPTIES.search(text) else 0
+        found[name] = statement.text, statement.values, statement.only_reads, "returning" in text, fills, outdates
     return found
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from duly.adapters.memory.hot_index import MemoryHotIndex
@@ -27,7 +27,7 @@ from duly.ports.store import WorkerAbout
 from duly.roles.conductor import ConductorRole
 from duly.roles.dispatcher import Dispatcher, DispatcherSettings
 from duly.roles.heartbeat import Heartbeat, HeartbeatSettings
-from duly.roles.loop import FIRST_BACKOFF, Step
+from duly.roles.loop import FIRST_BACKOFF
 from duly.roles.ownership import Ownership, OwnershipSettings
 from duly.roles.sweeper import Sweeper, SweeperSettings
 from duly.roles.timekeeper import Timekeeper
@@ -36,9 +36,9 @@ from duly.sdk.app import App
 from duly.sdk.connection import Connection
 from duly.testing.bells import Alarm, Switchboard, Wake
 from duly.testing.clocks import NodeClock, StoreClock
-from duly.testing.crew import Hired, TestDependents, in_order, places
+from duly.testing.crew import Hired, TestDependents, TestSchedules, in_order, places
 from duly.testing.database import VirtualEngine, on_few_shards
-from duly.testing.loop import Node
+from duly.testing.outlook import Outlook, soonest
 from duly.testing.stage import Stage
 from duly.testing.worlds import TestLoop
 from duly.usecases.calendars import Calendars
@@ -57,7 +57,6 @@ WORKER_TTL = HeartbeatSettings().ttl
 # The first look at what is under way, and the longest rest between two.
 FIRST_ROUND: Micros = 3 * SECOND
 LONGEST_ROUND: Micros = HOUR
-_OUR_SHARD = {"shard": 0}
 # How many steps may follow one another at one instant.
 MOST_ROUNDS = 100_000
 
@@ -87,7 +86,7 @@ class Fleet:
         self.entropy = in_order(chance.getrandbits)
         self._vault = Vault(self.secrets, None, Veil())
         self.bell = bell = Switchboard(self.alarm.ring)
-        plain = store_on(self.engine)
+        plain = replace(store_on(self.engine), schedules=TestSchedules(self.engine))
         clock = self.clock
         # Nobody can change them here.
         self.quotas = Directory(plain.tenants, clock, trusted_for=FOR_EVER)
@@ -106,12 +105,15 @@ class Fleet:
         self.conducting = ConductorRole(self.conductor, bell)
         self._has_workflows = bool(self.app.workflows)
         self.keeper = Timekeeper(clock, store.health)
+        self._outlook = Outlook(self.engine)
         self._starts = 0
         self._round_at: Instant | None = None
         self._rest = FIRST_ROUND
         # When workers that were killed are missed.
         self._missed_at: list[Instant] = []
         self._keep_time_at: Instant | None = None
+        # Whether something was ready when everybody had answered.
+        self._has_left = False
         # The instant and the count of writes after the last step of the dispatcher: until either changes, it has nothing to do.
         self._dispatched: tuple[Instant, int] = (-1, -1)
 
@@ -301,6 +303,8 @@ class Fleet:
             return False
         now = self.clock.now()
         is_ready, is_flow, is_cancel = bell.is_ready, bell.is_flow, bell.is_cancel
+        # What is ready stands on one route, if nothing was left before and only that was named: then nobody has to look for it.
+        route = None if self._has_left else bell.route
         bell.silence()
         if is_flow and self._has_workflows:
             self._tried(self.conducting.step(now))
@@ -308,15 +312,22 @@ class Fleet:
             if is_cancel:
                 self._tried(hired.worker.heartbeat.beat(self.store.liveness))
             if is_ready or is_cancel or hired.wake.is_set():
+                if is_ready and route is not None:
+                    hired.worker.expected = (route, self.actor.tenant)
                 self.step(hired, now, is_ready=is_ready)
-                # What the first one has left, if anything, is for the next.
-                is_ready = is_ready and self._has_work()
+                if is_ready:
+                    # What the first one has left, if anything, is for the next.
+                    is_ready = self._has_work()
+                    if is_ready and route is not None:
+                        # There was something else after all, or more than it has room for: it looks.
+                        hired.wake.set()
         # What was claimed begins, and what ends at once has ended when the worker is stepped again.
         self._let_run()
         for hired in self.hired:
             # It would take a breath before it reports; here nothing is gained by that, and the instant would be over.
             if hired.worker.has_ended:
                 hired.wake.set()
+        self._has_left = self._has_work()
         return True
 
     def _let_run(self) -> None:
@@ -326,8 +337,17 @@ class Fleet:
             self.alarm.has_rung = False
 
     def _is_rung(self) -> bool:
+        """Whether somebody has something to look at. Asked again and again: who has seen to everybody remembers it until the next ring."""
+        if self.alarm.is_heard:
+            return False
         bell = self.bell
-        return bell.is_ready or bell.is_cancel or (bell.is_flow and self._has_workflows) or any(hired.wake.is_set() for hired in self.hired)
+        if bell.is_ready or bell.is_cancel or (bell.is_flow and self._has_workflows):
+            return True
+        for hired in self.hired:
+            if hired.wake.is_set():
+                return True
+        self.alarm.is_heard = True
+        return False
 
     def _do_what_is_due(self) -> bool:
         """Step those whose time has come; False when it has come for nobody."""
@@ -339,7 +359,7 @@ class Fleet:
             self._round_at, self._rest = None, min(self._rest * 2, LONGEST_ROUND)
         is_missed = bool(self._missed_at) and min(self._missed_at) <= now
         is_off = self._keep_time_at is not None and self._keep_time_at <= now
-        at = self._next_due()
+        at = self._outlook.next_due()
         is_due = at is not None and at <= now and self._dispatched != (now, self.engine.writes)
         limited = [hired for hired in self.hired if (limit := hired.worker.next_limit) is not None and limit <= self.clock.boottime()]
         if not (is_round or is_missed or is_off or is_due or limited):
@@ -366,14 +386,14 @@ class Fleet:
     def step(self, hired: Hired, now: Instant, *, is_ready: bool = False) -> None:
         """Step a worker on its own node, or see it killed. It looks for work only where there is some: `is_ready` if that is known."""
         worker, is_draining = hired.worker, hired.worker.draining
-        if hired.routes is not (routes := self.engine.look("routes", {})):
+        if hired.routes is not (routes := self._outlook.routes()):
             # They are the same rows until somebody writes to them.
             hired.routes = routes
             worker.look_at_routes()
         had_work = is_ready or self._has_work()
         worker.draining = is_draining or not had_work
         try:
-            step = self._stepped(worker.step(now), hired.node)
+            step = self.loop.step(hired.node, worker.step(now), at_once=self.engine.pause is None)
             if step is not None and (step.wait == 0.0 or not had_work) and self._has_work():
                 hired.wake.set()
         except Unavailable:
@@ -381,14 +401,10 @@ class Fleet:
         finally:
             worker.draining = is_draining
 
-    def _stepped(self, step: Coroutine[Any, Any, Step], node: Node) -> Step | None:
-        """What a step of a role came to; None when its process was killed meanwhile. While the store answers at once, no time passes."""
-        return self.loop.step(node, step, at_once=self.engine.pause is None)
-
     def _tried(self, step: Coroutine[Any, Any, Any]) -> None:
-        """Step a role. While the store is away it is tried again after a while."""
+        """Step a role: while the store answers at once, no time passes, and while it is away, it is tried again after a while."""
         try:
-            self._stepped(step, self.loop.outside)
+            self.loop.step(self.loop.outside, step, at_once=self.engine.pause is None)
         except Unavailable:
             self._again_soon()
 
@@ -402,41 +418,32 @@ class Fleet:
         """The clock may be off: it is put right after so long."""
         self._keep_time_at = self.clock.now() + micros
 
-    def _next_due(self) -> Instant | None:
-        """When something is due next, as far as the store knows."""
-        at: Instant | None = self.engine.look("next_instant", _OUR_SHARD)[0][0]
-        return at
-
-    def _is_any(self, what: str) -> bool:
-        return bool(self.engine.look(what, {})[0][0])
-
     def _is_under_way(self) -> bool:
         """Whether something is under way that may need a look."""
         if not self.has_faults:
-            return self._is_any("anything_waits")
-        waits, moves = self._is_any("anything_waits"), self._has_work() or self._is_any("anything_runs")
+            return self._outlook.is_any("anything_waits")
+        waits, moves = self._outlook.is_any("anything_waits"), self._has_work() or self._outlook.is_any("anything_runs")
         self.has_faults = waits or moves or bool(self._missed_at)
         return waits or moves
 
     def _has_work(self) -> bool:
         """Whether anything is ready."""
-        return self._is_any("anything_ready")
+        return self.engine.has_ready()
 
     def _next_instant(self, now: Instant) -> Instant | None:
         """When something has to be done next, if nobody rings before."""
         if self.is_down:
             return None
-        at, is_under_way = self._next_due(), self._is_under_way()
+        at, is_under_way = self._outlook.next_due(), self._is_under_way()
         is_stuck = at is not None and at <= now
         if (is_under_way or is_stuck) and self._round_at is None:
             self._round_at = now + self._rest
         elif not is_under_way and not is_stuck and self._round_at is not None and not self._missed_at:
             self._round_at, self._rest = None, FIRST_ROUND
         boottime = self.clock.boottime()
-        instants = [now + limit - boottime for hired in self.hired if (limit := hired.worker.next_limit) is not None]
-        instants += self._missed_at
-        instants += [one for one in (None if is_stuck else at, self._round_at, self._keep_time_at) if one is not None]
-        return max(min(instants), now) if instants else None
+        limits = [now + limit - boottime for hired in self.hired if (limit := hired.worker.next_limit) is not None]
+        coming = soonest(None if is_stuck else at, self._round_at, self._keep_time_at, *self._missed_at, *limits)
+        return now if coming is not None and coming < now else coming
 
 
 async def _nothing() -> None:

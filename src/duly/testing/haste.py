@@ -45,11 +45,12 @@ class Hasty:
 
     def takes(self, coroutine: Coroutine[Any, Any, Any]) -> bool:
         """Whether this, which a step starts, is run at once."""
-        return self.is_on and getattr(coroutine, "cr_code", None) is not _RUNNER
+        return getattr(coroutine, "cr_code", None) is not _RUNNER
 
     def start(self, coroutine: Coroutine[Any, Any, Any], context: Context) -> asyncio.Future[Any]:
         """Run it as far as it comes."""
-        ended = Ended(self)
+        ended = Ended(loop=self._loop)
+        ended.hasty = self
         try:
             waits_for = context.run(coroutine.send, None)
             while waits_for is not None and self._tell(waits_for):
@@ -75,22 +76,15 @@ class Hasty:
             context.run(callback, ended)
         return waits_for is not None and waits_for.done()
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """Where what has to wait goes on."""
-        return self._loop
-
 
 class Ended(asyncio.Future[Any]):
     """Stands for a task that was over as soon as it was started."""
 
-    def __init__(self, hasty: Hasty) -> None:
-        super().__init__(loop=hasty.loop)
-        self._hasty = hasty
+    hasty: Hasty
 
     def add_done_callback(self, callback: Callable[[Any], object], *, context: Context | None = None) -> None:
-        if self._hasty.is_on:
-            self._hasty.owe(callback, self, context or copy_context())
+        if self.hasty.is_on:
+            self.hasty.owe(callback, self, context or copy_context())
         elif context is None:
             super().add_done_callback(callback)
         else:

@@ -189,6 +189,8 @@ class World:
                         return begun
         finally:
             fleet.hired = standing + fleet.hired
+            # Those who stood aside may have been rung for.
+            fleet.alarm.is_heard = False
         return None
 
     # ------------------------------------------------------------ looking

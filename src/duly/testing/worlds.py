@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator
 from contextvars import Context, copy_context
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from duly.testing.bells import Alarm
 from duly.testing.haste import Hasty
@@ -29,6 +29,7 @@ class TestLoop(SimulatedLoop, asyncio.SelectorEventLoop):
         self._is_busy = is_busy
         self._hasty = Hasty(self, self._as_task)
         super().__init__(seed)
+        self._sockets = self._selector.get_map()  # type: ignore[attr-defined]
 
     def run_until(self, main: Awaited) -> None:
         with self.running():
@@ -88,9 +89,9 @@ class TestLoop(SimulatedLoop, asyncio.SelectorEventLoop):
             self._move_on()
 
     def create_task(self, coro: Any, *, name: object = None, context: Context | None = None) -> asyncio.Task[Any]:
-        if self._hasty.takes(coro):
+        if self._hasty.is_on and self._hasty.takes(coro):
             # It does what is asked of a task here.
-            return cast("asyncio.Task[Any]", self._hasty.start(coro, context or copy_context()))
+            return self._hasty.start(coro, context or copy_context())  # type: ignore[return-value]
         return super().create_task(coro, name=name, context=context)
 
     def _as_task(self, coro: Any, context: Context) -> asyncio.Task[Any]:
@@ -110,7 +111,7 @@ class TestLoop(SimulatedLoop, asyncio.SelectorEventLoop):
         # Time is about to move on: whoever turned in a circle would not let it.
         self.steps = 0
         # The loop's own pipe is always there.
-        if len(self._selector.get_map()) <= 1:  # type: ignore[attr-defined]
+        if len(self._sockets) <= 1:
             return False
         events = self._selector.select(0)  # type: ignore[attr-defined]
         if not events and self._is_busy():

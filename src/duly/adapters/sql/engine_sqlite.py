@@ -315,7 +315,8 @@ def _resolve(jobs: list[_Job]) -> None:
             job.future.set_result(job.result)
 
 
-_PLAIN = frozenset({int, str, float, bool, bytes, type(None)})
+# What the driver takes as it is.
+PLAIN = frozenset({int, str, float, bool, bytes, type(None)})
 
 
 def answer(cursor: sqlite3.Cursor) -> Rows:
@@ -326,10 +327,13 @@ def answer(cursor: sqlite3.Cursor) -> Rows:
 
 def bound(values: tuple[Any, ...]) -> Sequence[Any]:
     """Values as the driver takes them."""
-    if _PLAIN.issuperset(map(type, values)):
-        return values
+    return values if PLAIN.issuperset(map(type, values)) else made_plain(values)
+
+
+def made_plain(values: Sequence[Any]) -> list[Any]:
+    """The same for values of which some are not plain."""
     # Most of what is not plain is an id; its `bytes` are a call more for each.
-    return [each.int.to_bytes(16) if each.__class__ is UUID else each if each.__class__ in _PLAIN else _plain(each) for each in values]
+    return [each.int.to_bytes(16) if each.__class__ is UUID else each if each.__class__ in PLAIN else _plain(each) for each in values]
 
 
 def bound_rows(statement: Statement, many: Many) -> Iterable[Sequence[Any]]:

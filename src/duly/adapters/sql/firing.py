@@ -23,6 +23,8 @@ from duly.domain.lifecycle import SkipReason, State, Trigger
 from duly.domain.limits import Gate
 from duly.domain.overlap import Entry, meet
 
+# Not looked up for each: members of an enum are found through a descriptor, and a driver would ask who adapts them.
+_BY_SCHEDULE = int(Trigger.SCHEDULE)
 # Why an execution stands in `blocked`.
 BY_OVERLAP, BY_LIMIT = 0, 1
 
@@ -56,8 +58,8 @@ class Enqueued:
         return [deed.about([id for id in deed.executions if id in self.fresh]) for deed in deeds]
 
 
-def advance(move: Advance, now: Instant) -> Action[bool]:
-    """Move a schedule on; False when it no longer stands where it was read."""
+def advance(move: Advance, epoch: int, now: Instant) -> Action[bool]:
+    """Move a schedule on; False when it no longer stands where it was read. PostgreSQL has looked at the epoch of its shard before."""
     ends = move.next_at is None
     params = {
         "job_id": move.job_id,
@@ -65,6 +67,8 @@ def advance(move: Advance, now: Instant) -> Action[bool]:
         "version": move.version,
         "next_at": NEVER if ends else move.next_at,
         "skip_at": move.skip_at,
+        "shard": move.shard,
+        "epoch": epoch,
     }
     if not (yield Call("advance_schedule", params)):
         return False
@@ -78,8 +82,7 @@ def fire_each(fires: Sequence[Fire], now: Instant) -> Action[Fired]:
     fired = Fired()
     known: set[UUID] = set()
     for fire in fires:
-        missing = [gate for gate in fire.gates if gate.id not in known]
-        if missing:
+        if fire.gates and (missing := [gate for gate in fire.gates if gate.id not in known]):
             yield from make_gates(missing, fire.tenant)
             known |= {gate.id for gate in missing}
         yield from _fire(fire, now, fired)
@@ -88,7 +91,7 @@ def fire_each(fires: Sequence[Fire], now: Instant) -> Action[Fired]:
 
 
 def _fire(fire: Fire, now: Instant, fired: Fired) -> Action[None]:
-    due_at = fire.at + fire.delay
+    due_at, takes_a_place = fire.at + fire.delay, fire.overlap.takes_a_place
     row = {
         "id": fire.id,
         "job_id": fire.job_id,
@@ -96,8 +99,8 @@ def _fire(fire: Fire, now: Instant, fired: Fired) -> Action[None]:
         "tenant": fire.tenant,
         "route": fire.route,
         "shard": fire.shard,
-        "trigger": Trigger.SCHEDULE,
-        "holds_place": fire.overlap.takes_a_place,
+        "trigger": _BY_SCHEDULE,
+        "holds_place": takes_a_place,
         "skip_reason": fire.skip,
         "due_at": due_at,
         "rank": fire.rank,
@@ -105,7 +108,7 @@ def _fire(fire: Fire, now: Instant, fired: Fired) -> Action[None]:
         "payload": None,
         "scheduled_at": fire.at if fire.delay else None,
         "batch": None,
-        "gates": _ids(fire.gates),
+        "gates": _ids(fire.gates) if fire.gates else None,
         "gated": bool(fire.gates),
         "attempt": 1,
         "failures": 0,
@@ -116,8 +119,12 @@ def _fire(fire: Fire, now: Instant, fired: Fired) -> Action[None]:
         yield from _skip(fire.id, fire.skip, now, fire.skip_by)
         fired.states.append(State.SKIPPED)
         return
-    entry = (yield from _meet(fire, now, fired)) if fire.overlap.takes_a_place else Entry.RUN
-    if entry is Entry.SKIP:
+    entry = (yield from _meet(fire, now, fired)) if takes_a_place else Entry.RUN
+    if entry is Entry.RUN and not fire.gates and due_at <= now:
+        # Nearly every one: it waits for nothing.
+        yield Call("make_ready", row)
+        fired.states.append(State.PENDING)
+    elif entry is Entry.SKIP:
         yield from _skip(fire.id, SkipReason.OVERLAP, now)
         fired.states.append(State.SKIPPED)
     elif entry is Entry.WAIT:

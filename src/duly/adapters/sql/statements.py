@@ -59,6 +59,8 @@ def statements(engine: str) -> dict[str, Statement]:
     if engine == "postgres":
         # With one writer nothing needs it; here a change of a job excludes every other until it commits.
         texts = {name: _OWN_WORDS.sub(r"\1", text.replace("/*for update*/", "FOR UPDATE")) for name, text in texts.items()}
+    else:
+        texts = {name: _OWN_WORDS.sub("", text) for name, text in texts.items()}
     # By number on both: SQLite's driver asks for each name of a statement whenever it is run, which costs a third of a small one.
     mark = "$" if engine == "postgres" else "?"
     return {name: Statement(name, *_numbered(text, mark)) for name, text in (texts | seamed).items()}

@@ -222,8 +222,9 @@ class PostgresSchedules:
 
     async def _fire_special(self, move: Advance, fires: Sequence[Fire], epochs: dict[int, int], now: Instant) -> FireReport:
         def action() -> Action[Fired | None]:
-            owned = yield Call("owned_shard", {"shard": move.shard, "epoch": epochs.get(move.shard, -1)})
-            if not owned or not (yield from advance(move, now)):
+            epoch = epochs.get(move.shard, -1)
+            owned = yield Call("owned_shard", {"shard": move.shard, "epoch": epoch})
+            if not owned or not (yield from advance(move, epoch, now)):
                 return None
             return (yield from fire_each(fires, now))
 

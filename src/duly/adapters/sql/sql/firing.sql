@@ -21,10 +21,6 @@ INSERT INTO ready (route, tenant, rank, id, attempt, failures) VALUES (:route, :
 INSERT INTO timers (id, shard, due_at, route, tenant, rank, attempt, failures, gated)
 VALUES (:id, :shard, :due_at, :route, :tenant, :rank, :attempt, :failures, :gated);
 
--- name: owned_shard
-SELECT shard FROM shards WHERE shard = :shard AND epoch = :epoch
-/*postgres: FOR SHARE*/;
-
 -- name: advance_schedule
 -- Only from where it was read: whoever comes second finds it moved, and so does whoever read before somebody asked for a skip.
 UPDATE schedules

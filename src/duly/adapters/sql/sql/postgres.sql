@@ -136,6 +136,11 @@ CROSS JOIN LATERAL (
 ORDER BY u.at, mine.shard
 LIMIT :quota::int;
 
+-- name: owned_shard
+-- Shared, until the fires of one row at a time have committed: nobody takes the shard meanwhile.
+SELECT shard FROM shards WHERE shard = :shard AND epoch = :epoch
+FOR SHARE;
+
 -- name: fire
 -- One batch of fires. Only schedules that still stand where we read them, in shards whose epoch is still ours; the computed
 -- ids catch the rest. A schedule advances once and may fire several times (catch-up) or only record what it skips. A job

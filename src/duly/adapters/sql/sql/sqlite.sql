@@ -12,6 +12,16 @@ SELECT job_id, shard, next_fire_at, version, skip_at, skip_by FROM schedules
 WHERE shard = :shard AND NOT paused AND next_fire_at <= :now
 ORDER BY next_fire_at LIMIT :quota;
 
+-- name: advance_schedule
+-- The shared one, and the epoch with it: of a statement a probe more costs far less than another statement.
+UPDATE schedules
+SET next_fire_at = :next_at,
+    skip_at = CASE WHEN skip_at < :next_at THEN NULL ELSE skip_at END,
+    skip_by = CASE WHEN skip_at < :next_at THEN NULL ELSE skip_by END
+WHERE job_id = :job_id AND next_fire_at = :read_at AND version = :version AND NOT paused
+  AND coalesce(skip_at, 0) = coalesce(:skip_at, 0)
+  AND EXISTS (SELECT 1 FROM shards s WHERE s.shard = :shard AND s.epoch = :epoch);
+
 -- name: due_timers
 SELECT t.id, t.route, t.tenant, t.rank, t.attempt, t.failures, t.gated,
        CASE WHEN t.gated THEN (SELECT e.gates FROM executions e WHERE e.id = t.id) END AS gates, EXISTS (SELECT 1 FROM cancels c WHERE c.id = t.id) AS cancelled

@@ -82,16 +82,15 @@ class SqliteSchedules:
     async def fire(self, firing: Firing, epochs: dict[int, int], now: Instant) -> FireReport:
         def action() -> Action[FireReport]:
             advanced: set[object] = set()
-            ours: dict[int, bool] = {}
             for move in firing.advances:
-                if move.shard not in ours:
-                    ours[move.shard] = bool((yield Call("owned_shard", {"shard": move.shard, "epoch": epochs.get(move.shard, -1)})))
-                if ours[move.shard] and (yield from advance(move, now)):
+                if (yield from advance(move, epochs.get(move.shard, -1), now)):
                     advanced.add(move.job_id)
             made = [fire for fire in firing.fires if fire.job_id in advanced]
             fired = yield from fire_each(made, now)
-            yield from open_all(fired.gates, now)
-            yield from pass_on(fired.waiting, now)
+            if fired.gates:
+                yield from open_all(fired.gates, now)
+            if fired.waiting:
+                yield from pass_on(fired.waiting, now)
             for id in fired.stopped:
                 yield from take_from_waiting(id, now)
             states = fired.states

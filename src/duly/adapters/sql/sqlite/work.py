@@ -198,24 +198,21 @@ class SqliteOutcomes:
 
 
 def _succeed(worker: WorkerId, ended: Sequence[tuple[Finished, _Member]]) -> Action[None]:
-    yield Many(
-        "add_outcome",
-        [
-            {
-                "id": id,
-                "state": _SUCCEEDED,
-                "attempt": attempt,
-                "lease": item.lease,
-                "worker": worker,
-                "started_at": item.started_at,
-                "finished_at": item.finished_at,
-                "result": item.result,
-                "error": None,
-            }
-            for item, (id, attempt, _) in ended
-        ],
-        is_bound=True,
-    )
+    rows = [
+        {
+            "id": id,
+            "state": _SUCCEEDED,
+            "attempt": attempt,
+            "lease": item.lease,
+            "worker": worker,
+            "started_at": item.started_at,
+            "finished_at": item.finished_at,
+            "result": item.result,
+            "error": None,
+        }
+        for item, (id, attempt, _) in ended
+    ]
+    yield Call("add_outcome", rows[0]) if len(rows) == 1 else Many("add_outcome", rows, is_bound=True)
 
 
 def _end(worker: WorkerId, item: Finished, member: _Member) -> Action[bool]:
