@@ -50,9 +50,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(shop: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """`duly up shop:app` on a free port."""
+    """`duly up shop:app` on a free port, for as long as tests of commands run: it would be busy beside all others as well."""
     running = Running.start("up", "shop:app", "--port", "0", "--allow-shell", home=tmp_path_factory.mktemp("state") / "home", cwd=shop)
     try:
         yield running.ready()

@@ -1,4 +1,4 @@
-"""One browser and one seeded fleet for all tests of a process; a fresh, logged-in context for each.
+"""One browser and one seeded fleet for these tests of a process; a fresh, logged-in context for each.
 
 Playwright's blocking calls keep an event loop running in their thread, and other tests need theirs free: so the browser has a thread
 of its own, in which every test that drives it runs.
@@ -23,14 +23,14 @@ PATIENCE_MS = 30_000
 expect.set_options(timeout=PATIENCE_MS)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def fleet() -> Iterator[Fleet]:
     made = Fleet().start()
     yield made
     made.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser_thread() -> Iterator[Executor]:
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="browser") as thread:
         yield thread
@@ -47,7 +47,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser(browser_thread: Executor) -> Iterator[Browser]:
     if executable() is None:
         service_missing("Chromium", "apt-get install chromium")

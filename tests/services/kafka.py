@@ -1,4 +1,4 @@
-"""One real Kafka broker per test process, started when a test first asks. Topics of a test have a prefix of their own."""
+"""One real Kafka broker for each module of tests that asks for it. Topics of a test have a prefix of their own."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from tests.services.missing import service_missing
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def kafka_broker() -> Iterator[Kafka]:
-    """Tests that stop or kill one have their own."""
+    """Tests that stop or kill one have their own.
+
+    Not for the whole run: one that nobody asks takes a twentieth of a core, and in a minute more than its start.
+    """
     try:
         broker = Kafka()
     except ServiceMissing as error:
