@@ -71,8 +71,6 @@ def seed(copy: Path, mutant: Mutant) -> None:
 
 def _run_pytest(copy: Path, tests: Sequence[str], budget: float) -> Ran:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-rfE", "--tb=no", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    # Its plugin takes longer to be loaded than most mutants take to die.
-    command += ["-p", "no:schemathesis"]
     # The same examples every time: a mutant that dies dies again tomorrow.
     environment = os.environ | {"PYTHONPATH": f"{copy / 'src'}{os.pathsep}{copy}", "COLUMNS": "400", "CI": "true"}
     environment.pop("PYTEST_ADDOPTS", None)
