@@ -43,11 +43,11 @@ class Cut:
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._port, name)
 
-        async def call(*args: Any) -> Any:
+        async def call(*args: Any, **named: Any) -> Any:
             if self._is_cut.is_set():
                 await asyncio.sleep(SILENCE)
                 raise Unavailable("DULY-E501", "away")
-            return await real(*args)
+            return await real(*args, **named)
 
         return call
 
