@@ -183,8 +183,8 @@ class VirtualEngine(SqliteEngine):
                 if isinstance(wanted, Call):
                     name = wanted.name
                     text, values, only_reads, returns, fills, outdates = texts[name]
-                    if only_reads and (rows := kept.get(name)) is not None:  # type: ignore[assignment]
-                        wanted = send(rows)
+                    if only_reads and (known := kept.get(name)) is not None:
+                        wanted = send(known)
                         continue
                     given: Sequence[Any] = values(wanted.params)
                     if not is_plain(map(type, given)):

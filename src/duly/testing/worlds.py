@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator
 from contextvars import Context, copy_context
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from duly.testing.bells import Alarm
 from duly.testing.haste import Hasty
@@ -91,7 +91,7 @@ class TestLoop(SimulatedLoop, asyncio.SelectorEventLoop):
     def create_task(self, coro: Any, *, name: object = None, context: Context | None = None) -> asyncio.Task[Any]:
         if self._hasty.is_on and self._hasty.takes(coro):
             # It does what is asked of a task here.
-            return self._hasty.start(coro, context or copy_context())  # type: ignore[return-value]
+            return cast("asyncio.Task[Any]", self._hasty.start(coro, context or copy_context()))
         return super().create_task(coro, name=name, context=context)
 
     def _as_task(self, coro: Any, context: Context) -> asyncio.Task[Any]:
