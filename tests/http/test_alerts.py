@@ -99,6 +99,10 @@ async def test_a_rule_that_contradicts_itself_is_refused_by_its_field(bench: Ben
     ("body", "code"),
     [
         ({"kind": "webhook"}, "DULY-E161"),
+        ({"kind": "webhook", "url": "https://[::1/hook"}, "DULY-E161"),
+        ({"kind": "webhook", "url": "https://example.com:0/hook"}, "DULY-E161"),
+        ({"kind": "webhook", "url": "https://example.com:99999/hook"}, "DULY-E161"),
+        ({"kind": "webhook", "url": "https:///hook"}, "DULY-E161"),
         ({"kind": "slack", "secret": "https://hooks.example.com/T0/B0/x7x7x7"}, "DULY-E141"),
         ({"kind": "email", "to": ["not an address"], "from": "a@example.com", "host": "mail.example.com"}, "DULY-E161"),
         ({"kind": "pagerduty", "secret": "env:KEY", "host": "x.example.com"}, "DULY-E161"),

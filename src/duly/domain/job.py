@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import assert_never
-from urllib.parse import urlsplit
 from uuid import UUID
 
+from duly.domain.addresses import fault_of
 from duly.domain.alerts.of_job import JobAlert, check_alert
 from duly.domain.calendars import Calendar, OnExcluded
 from duly.domain.catchup import CatchUp
@@ -360,13 +360,8 @@ def _check_target(target: Target, field: str) -> None:
 
 def _check_address(url: str, field: str) -> None:
     """It can be taken apart. Whether anything may be sent there is for the worker to say, who resolves its secrets and its name."""
-    try:
-        parts = urlsplit(url)
-        # A port may come from a secret as well; one that stands there is a number that somebody can listen on.
-        if not references_in(url) and parts.port == 0:
-            raise ValueError("nobody listens on port 0")
-    except ValueError as error:
-        raise Invalid("DULY-E106", f"is not an address: {error}.", field=field, hint="For example https://example.com/hook.") from error
+    if (fault := fault_of(url)) is not None:
+        raise Invalid("DULY-E106", f"is not an address: {fault}.", field=field, hint="For example https://example.com/hook.")
 
 
 def _check_variables(target: Target) -> None:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from duly.domain.addresses import fault_of
 from duly.domain.alerts.rule import parse_rule_name
 from duly.domain.errors import Invalid
 from duly.domain.secrets import parse_reference
@@ -83,6 +84,8 @@ def check_channel(channel: Channel) -> None:
         parse_reference(channel.secret)
     if channel.url is not None and (len(channel.url) > LONGEST_URL or not _URL.match(channel.url)):
         raise _refuse("url", "must be an address that begins with https:// (or http://, where the operator allows it).")
+    if channel.url is not None and (fault := fault_of(channel.url)) is not None:
+        raise _refuse("url", f"is not an address: {fault}.")
     if len(channel.to) > MOST_RECIPIENTS:
         raise _refuse("to", f"has at most {MOST_RECIPIENTS} addresses.")
     for address in (*channel.to, *((channel.sender,) if channel.sender else ())):
