@@ -364,6 +364,5 @@ async def test_a_claim_says_whether_any_of_it_may_be_in_somebodys_trace(engine: 
 
     assert given in within.ids
     assert within.may_be_traced
-    if engine.name == "postgres":
-        assert not before.may_be_traced
-        assert not after.may_be_traced or min(after.ids) <= given
+    assert not before.may_be_traced
+    assert not after.may_be_traced or min(after.ids) <= given

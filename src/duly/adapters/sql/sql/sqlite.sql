@@ -55,8 +55,9 @@ SELECT s.tenant, t.weight,
 FROM step s JOIN tenants t ON t.tenant = s.tenant;
 
 -- name: pick
+-- `last_trace` is looked up once for all rows: whether it is worth asking whose trace they are in.
 SELECT r.rank, r.id, r.attempt, r.failures, e.job_version, e.due_at, e.holds_place OR e.gates IS NOT NULL AS holds_place, e.payload,
-       coalesce(e.scheduled_at, e.due_at) AS scheduled_at
+       coalesce(e.scheduled_at, e.due_at) AS scheduled_at, (SELECT max(id) FROM traces) AS last_trace
 FROM ready r JOIN executions e ON e.id = r.id
 WHERE r.route = :route AND r.tenant = :tenant
 ORDER BY r.rank, r.id LIMIT :quota;
@@ -77,7 +78,7 @@ SELECT :lease, id, attempt, failures FROM ready WHERE route = :route AND tenant 
 -- name: pick_named
 -- The same for one row that was announced by its key.
 SELECT r.rank, r.id, r.attempt, r.failures, e.job_version, e.due_at, e.holds_place OR e.gates IS NOT NULL AS holds_place, e.payload,
-       coalesce(e.scheduled_at, e.due_at) AS scheduled_at
+       coalesce(e.scheduled_at, e.due_at) AS scheduled_at, (SELECT max(id) FROM traces) AS last_trace
 FROM ready r JOIN executions e ON e.id = r.id
 WHERE r.route = :route AND r.tenant = :tenant AND r.rank = :rank AND r.id = :id;
 
@@ -92,7 +93,7 @@ SELECT rank, id FROM ready WHERE route = :route AND tenant = :tenant ORDER BY ra
 
 -- name: held_by
 SELECT m.lease_id, m.id, m.attempt, m.failures, e.job_version, e.due_at, e.holds_place OR e.gates IS NOT NULL AS holds_place, e.payload,
-       coalesce(e.scheduled_at, e.due_at) AS scheduled_at
+       coalesce(e.scheduled_at, e.due_at) AS scheduled_at, (SELECT max(id) FROM traces) AS last_trace
 FROM leases l JOIN leased m ON m.lease_id = l.lease_id JOIN executions e ON e.id = m.id
 WHERE l.worker = :worker ORDER BY m.lease_id, m.id;
 

@@ -115,7 +115,7 @@ class SqliteReady:
 
 def _claimed(lease: LeaseId, rows: Sequence[Any]) -> Claimed:
     """Column by column, in the order in which `pick` and `held_by` end: by name, each value would be looked up."""
-    ids, attempts, failures, versions, due_ats, holds_place, payloads, scheduled_ats = list(zip(*rows, strict=True))[1:]
+    ids, attempts, failures, versions, due_ats, holds_place, payloads, scheduled_ats, last_traces = list(zip(*rows, strict=True))[1:]
     texts = "[" + ",".join([payload or "null" for payload in payloads]) + "]"
     marked = is_marked(texts)
     try:
@@ -133,6 +133,7 @@ def _claimed(lease: LeaseId, rows: Sequence[Any]) -> Claimed:
         payloads=decoded,
         scheduled_ats=list(scheduled_ats),
         marked=marked,
+        may_be_traced=(last := last_traces[-1]) is not None and last >= min(ids),
     )
 
 
