@@ -10,12 +10,13 @@ import queue
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from tests.services.warm import Warm
 
 KEY = "duly_chaos_key_0123456789"
 APP = "tests.chaos.effects:app"
@@ -36,15 +37,20 @@ class Refused(Exception):
 class Member:
     """One process. Its lines are read by a thread, so that waiting for one never blocks the process."""
 
-    def __init__(self, arguments: list[str], environment: dict[str, str], directory: Path, python: str = sys.executable) -> None:
+    def __init__(self, arguments: list[str], environment: dict[str, str], directory: Path, python: str | None = None) -> None:
+        """`python`: started anew by that interpreter; otherwise it has imported what it needs before it begins."""
         self.arguments = arguments
-        self.process = subprocess.Popen(
-            [python, "-m", "duly.cli.main", *arguments],
-            env=environment,
-            cwd=directory,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+        self.process: Warm | subprocess.Popen[str] = (
+            Warm(arguments, environment, directory)
+            if python is None
+            else subprocess.Popen(
+                [python, "-m", "duly.cli.main", *arguments],
+                env=environment,
+                cwd=directory,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
         )
         self.lines: list[str] = []
         self._news: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -86,8 +92,9 @@ class Member:
 class Fleet:
     """The members, the API, and what the handlers wrote down."""
 
-    def __init__(self, store: str, directory: Path, **settings: str) -> None:
+    def __init__(self, store: str, directory: Path, *, python: str | None = None, **settings: str) -> None:
         self.directory = directory
+        self._python = python
         self.members: list[Member] = []
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DULY_")}
         self.environment = kept | {
@@ -103,7 +110,7 @@ class Fleet:
         self.url = ""
 
     def start(self, *arguments: str, **settings: str) -> Member:
-        member = Member(list(arguments), self.environment | settings, self.directory)
+        member = Member(list(arguments), self.environment | settings, self.directory, self._python)
         self.members.append(member)
         return member
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.services import warm
 
 DULY = (sys.executable, "-m", "duly.cli.main")
 
@@ -34,31 +35,21 @@ class Answer:
 
 
 def duly(*words: str, env: Mapping[str, str], cwd: Path | None = None, stdin: str | None = None) -> Answer:
-    """Run one command to its end."""
-    done = subprocess.run([*DULY, *words], env=env, cwd=cwd, input=stdin or "", capture_output=True, text=True)
-    return Answer(done.returncode, done.stdout, done.stderr)
+    """Run one command to its end, in a process of its own."""
+    return Answer(*warm.run(words, env, cwd, stdin or ""))
 
 
 @dataclass
 class Running:
     """A long-running command. Standard output and standard error come as one stream of lines."""
 
-    process: subprocess.Popen[str]
+    process: warm.Warm
     home: Path
     lines: list[str] = field(default_factory=list)
 
     @classmethod
     def start(cls, *words: str, home: Path, cwd: Path | None = None, **more: str) -> Running:
-        process = subprocess.Popen(
-            [*DULY, *words],
-            env=environment(home, PYTHONUNBUFFERED="1", **more),
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        return cls(process, home)
+        return cls(warm.Warm(words, environment(home, PYTHONUNBUFFERED="1", **more), cwd), home)
 
     def until(self, text: str) -> str:
         """Read until a line contains the text; the line."""

@@ -302,7 +302,7 @@ async def soak(plan: Plan, directory: Path) -> Result:
             server = stack.enter_context(Postgres(SERVER))
             url = server.create_database(DATABASE)
         settings = {"DULY_RETENTION": f"{plan.keep:.0f}s", "DULY_LOG_LEVEL": "warning", "DULY_WORKER_TTL": "15s"}
-        fleet = Fleet(url, directory, **settings)
+        fleet = Fleet(url, directory, python=sys.executable, **settings)
         stack.callback(fleet.stop)
         node = await stack.enter_async_context(_node(fleet.environment))
         keep = round(plan.keep * SECOND)
