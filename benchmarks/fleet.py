@@ -24,7 +24,9 @@ FAST = ("--processes", "2", "--slots", "100")
 """The flags of a worker that is to drain."""
 PAD = "x" * 48
 
-UNFINISHED = " OR ".join(f"EXISTS (SELECT 1 FROM {table})" for table in ("ready", "leases", "timers", "blocked"))
+# Leases first: while one is held nothing else is looked at, and a look at a queue that is drained walks along all that was claimed (a
+# sixth of a core, every 20 ms).
+UNFINISHED = " OR ".join(f"EXISTS (SELECT 1 FROM {table})" for table in ("leases", "ready", "timers", "blocked"))
 START = 60.0
 EVERY = 0.02
 

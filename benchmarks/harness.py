@@ -20,14 +20,13 @@ from typing import Any
 import asyncpg
 
 from benchmarks.postgres import fresh_database, ripe_postgres
-from benchmarks.variants import AS_IT_COMES, Variant
+from benchmarks.variants import AS_IT_COMES, Kept, Variant
 from duly import config
 from duly.adapters.system.clock import system_entropy
 from duly.compose import Node, open_node
 from duly.domain.access import DEFAULT_TENANT, DEFAULT_TENANT_NUMBER, Actor, Role
 from duly.domain.ids import new_id, new_ids
 from duly.domain.job import Job, JobSpec, Target, Timing
-from duly.services.kafka import Kafka
 from duly.services.postgres import Postgres
 
 ACTOR = Actor(DEFAULT_TENANT_NUMBER, DEFAULT_TENANT, Role.ADMIN, "benchmark")
@@ -51,7 +50,8 @@ class Scratch:
 
     def environment(self, **more: str) -> dict[str, str]:
         """The environment of a process on this store."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("DULY_")}
+        # Nor what would let every process compile all it imports anew: that is a second of its processor.
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("DULY_") and name != "PYTHONDONTWRITEBYTECODE"}
         # One key asks for all that there is.
         own = {"DULY_STORE": self.url, "DULY_HOME": str(self.directory), "DULY_LOG_LEVEL": "warning", "DULY_RATE_LIMIT": "0"}
         return kept | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"} | own | dict(self.variant.settings) | more
@@ -64,12 +64,12 @@ class Scratch:
 
 
 class Stores:
-    """Makes scratch stores: a file, or a fresh database on a PostgreSQL server that serves a whole run."""
+    """Makes scratch stores: a file, or a fresh database on a PostgreSQL server that serves a whole run, as what variants keep does."""
 
     def __init__(self) -> None:
         self._stack = contextlib.ExitStack()
         self._server: Postgres | None = None
-        self._broker: Kafka | None = None
+        self._kept = Kept(self._stack)
 
     def __enter__(self) -> Stores:
         return self
@@ -80,7 +80,7 @@ class Stores:
     @contextlib.contextmanager
     def fresh(self, kind: str, variant: Variant = AS_IT_COMES) -> Iterator[Scratch]:
         """An empty store of this kind, with fsync on."""
-        with tempfile.TemporaryDirectory(prefix="duly-bench-") as name, variant.put_up() as variant:
+        with tempfile.TemporaryDirectory(prefix="duly-bench-") as name, variant.put_up(self._kept) as variant:
             directory = Path(name)
             if kind == "sqlite":
                 yield Scratch(kind, f"sqlite:///{directory / 'bench.db'}", directory, None, variant)

@@ -89,7 +89,7 @@ class System:
 
     def environment(self, place: Place, setting: Setting | None = None) -> dict[str, str]:
         """The environment of its processes."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("BENCH_", "DULY_", "PG"))}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("BENCH_", "DULY_", "PG", "PYTHONDONTWRITE"))}
         own = {PLACE: str(place.marks), KIND: place.work, "BENCH_DSN": place.dsn, "BENCH_REDIS": place.redis, "PYTHONPATH": str(ROOT)}
         options = {} if setting is None else {f"BENCH_{name}": value for name, value in setting.options.items()}
         return kept | own | options
