@@ -58,7 +58,8 @@ def test_a_drain_counts_every_execution(file: Scratch) -> None:
 def test_a_flow_counts_from_the_first_call_of_its_producer(file: Scratch) -> None:
     found = asked(flow.QUESTION, drain.NOOP, file)
 
-    assert 0 < found["per_second"] < found["brought_a_second"]
+    # Looking comes after both. Which of them ends first is nobody's promise: the last handler may return before the last call does.
+    assert 0 < found["until_settled"] <= min(found["per_second"], found["brought_a_second"])
 
 
 @pytest.mark.slow
