@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Layer, Mutant
 
 _INDEX = "conformance/test_hot_index.py::"
+_HEADS = "conformance/test_ready.py::TestHeads::"
 
 OF_HINTS = (
     Mutant(
@@ -37,5 +38,32 @@ OF_HINTS = (
         new="",
         layer=Layer.CONFORMANCE,
         tests=(f"{_INDEX}TestShared::test_an_index_that_lost_something_is_noticed_and_filled_anew[an older dump]",),
+    ),
+    Mutant(
+        name="who-is-new-between-known-queues-is-not-looked-for",
+        breaks="I7, I16",
+        path="adapters/sql/sql/postgres.sql",
+        old="            WHERE route = r.route AND tenant > s.tenant AND tenant < coalesce(k.tenant, 2147483647)\n",
+        new="            WHERE route = r.route AND tenant > s.tenant AND k.tenant IS NULL\n",
+        layer=Layer.CONFORMANCE,
+        tests=(f"{_HEADS}test_a_tenant_that_is_new_is_seen_wherever_it_stands[postgres]",),
+    ),
+    Mutant(
+        name="where-a-queue-began-is-believed-for-an-hour",
+        breaks="I7",
+        path="domain/heads.py",
+        old="now + min(WHOLE_LOOKS_IN * took, LONGEST) if is_worth_it else now",
+        new="now + 3600 * LONGEST if is_worth_it else now",
+        layer=Layer.DOMAIN,
+        tests=("domain/test_heads.py::test_everything_is_looked_at_again_after_twenty_times_what_that_takes",),
+    ),
+    Mutant(
+        name="a-claim-that-finds-nothing-from-its-place-on-gives-up",
+        breaks="I7",
+        path="adapters/sql/postgres/work.py",
+        old="        return None if is_whole else await self.claim(worker, asks, now)\n",
+        new="        return None\n",
+        layer=Layer.CONFORMANCE,
+        tests=(f"{_HEADS}test_what_enters_before_it_is_found_when_there_is_nothing_behind[postgres]",),
     ),
 )
