@@ -12,7 +12,6 @@ import re
 import sqlite3
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import cache
 from typing import Any, TypeVar
 
 from duly.adapters.sql.engine import Action, Call, Lane, Rows
@@ -116,7 +115,7 @@ class VirtualEngine(SqliteEngine):
         self.writes = 0
         self.pause: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._statements = statements("sqlite")
-        self._texts = _texts()
+        self._texts = _texts
         self._cursor = database.connection.cursor()
         # What was written since the mark: each text with its values, or with those of every row.
         self._since_mark: list[tuple[str, Sequence[Any], bool]] = []
@@ -300,17 +299,20 @@ class VirtualEngine(SqliteEngine):
         """The connection is not ours."""
 
 
-@cache
-def _texts() -> dict[str, _Text]:
-    """Every statement by name."""
-    found: dict[str, _Text] = {}
-    for name, statement in statements("sqlite").items():
+class _Texts(dict[str, _Text]):
+    """Statements by name, each looked through when it is first asked for."""
+
+    def __missing__(self, name: str) -> _Text:
+        statement = statements("sqlite")[name]
         written = set() if statement.only_reads else set(_WRITTEN.findall(statement.text))
         outdates = tuple(kept for kept, tables in KEPT.items() if written & tables)
         text = statement.text.lower()
         fills = 1 if _FILLS.search(text) else -1 if _EMPTIES.search(text) else 0
-        found[name] = statement.text, statement.values, statement.only_reads, "returning" in text, fills, outdates
-    return found
+        self[name] = found = statement.text, statement.values, statement.only_reads, "returning" in text, fills, outdates
+        return found
+
+
+_texts = _Texts()
 
 
 def on_few_shards(entropy: Entropy, clock: Clock, shards: int) -> Entropy:

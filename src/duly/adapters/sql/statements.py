@@ -11,7 +11,7 @@ stands in every statement of its file that says `/*x*/`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -43,9 +43,31 @@ class Statement:
         object.__setattr__(self, "only_reads", _WRITES.search(self.text) is None)
 
 
+class Statements(Mapping[str, Statement]):
+    """Statements by name, each made ready when it is first asked for: of six hundred a process runs some dozens."""
+
+    def __init__(self, texts: Mapping[str, str], mark: str) -> None:
+        self._texts = texts
+        self._mark = mark
+        self._made: dict[str, Statement] = {}
+
+    def __getitem__(self, name: str) -> Statement:
+        made = self._made.get(name)
+        if made is None:
+            # Two threads may make it at the same time: it is the same.
+            made = self._made[name] = Statement(name, *_numbered(self._texts[name], self._mark))
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
 @cache
-def statements(engine: str) -> dict[str, Statement]:
-    """Every statement of an engine by name."""
+def statements(engine: str) -> Statements:
+    """Every statement of an engine."""
     texts: dict[str, str] = {}
     for files_of_a_kind in _files(engine):
         named: dict[str, str] = {}
@@ -63,7 +85,7 @@ def statements(engine: str) -> dict[str, Statement]:
         texts = {name: _OWN_WORDS.sub("", text) for name, text in texts.items()}
     # By number on both: SQLite's driver asks for each name of a statement whenever it is run, which costs a third of a small one.
     mark = "$" if engine == "postgres" else "?"
-    return {name: Statement(name, *_numbered(text, mark)) for name, text in (texts | seamed).items()}
+    return Statements(texts | seamed, mark)
 
 
 def _files(engine: str) -> tuple[list[str], list[str]]:
