@@ -24,8 +24,10 @@ from tests.simulation.leases import LeaseServer
 from tests.simulation.nemesis import LEARNS, Nemesis
 from tests.simulation.plan import Plan
 
-# How long work may take to end when everything is healed, beyond R: queues, retries, limits.
+# How long work may take to end when everything is healed, beyond R: queues, retries, limits. While every slot is taken that time does not
+# run: what waits then waits for a slot. At most so long in all.
 DRAINS = 90.0
+LONGEST = 900.0
 LOOK_EVERY = 2.0
 
 
@@ -128,13 +130,16 @@ class World:
                 if name not in self.nemesis.core:
                     machine.api = None
         healed = self.loop.now
-        while self.loop.now < healed + self.timing.recovery / SECOND + DRAINS:
+        until, longest = healed + self.timing.recovery / SECOND + DRAINS, healed + LONGEST
+        while self.loop.now < until:
             # Again and again: a create whose client gave up may arrive even now.
             await self.clients.stop_schedules()
             await asyncio.sleep(LOOK_EVERY)
             if self.loop.now > healed + LEARNS and self._is_done():
                 self.ended_idle = True
                 break
+            if self._is_full():
+                until = min(until + LOOK_EVERY, longest)
         watching.cancel()
 
     @property
@@ -150,6 +155,15 @@ class World:
 
     def _is_idle(self) -> bool:
         return self.store.connection.execute("SELECT 1 FROM ready LIMIT 1").fetchone() is None
+
+    def _is_full(self) -> bool:
+        """Whether as much is held by workers as they have slots."""
+        ((held,),) = self.store.connection.execute("SELECT count(*) FROM leased").fetchall()
+        return bool(held >= self._slots)
+
+    @property
+    def _slots(self) -> int:
+        return self.plan.slots * (self.plan.workers if self.plan.mode == "safety" else 1)
 
     def _is_done(self) -> bool:
         """Whether nothing is due that has not ended. Behind a retry that waits, because a clock was set back, nothing is."""
@@ -204,9 +218,8 @@ class World:
 
     def _excuses(self) -> dict[str, Any]:
         """What the judges must know: how many handlers can run at once, and whether some end their attempts for good themselves."""
-        workers = self.plan.workers if self.plan.mode == "safety" else 1
         gives_up = any(call.body.get("payload", {}).get("give_up") for call in self.clients.calls)
-        return {"slots": self.plan.slots * workers} | ({"ownDeaths": True} if gives_up else {})
+        return {"slots": self._slots} | ({"ownDeaths": True} if gives_up else {})
 
     def _history(self) -> History:
         now = self.clock.now()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.plan import as_options, plan_of, with_option
-from tests.simulation.run import run_seed
+from tests.simulation.run import DRAINS, run_seed
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,3 +52,11 @@ def test_a_plan_is_written_as_options_and_read_back() -> None:
     assert "--seed 7" in as_options(plan)
     assert plan.faults == ("crash", "pause")
     assert plan.workers == 3
+
+
+def test_what_waits_for_a_slot_while_all_are_taken_is_not_taken_for_lost() -> None:
+    # Two slots, and handlers of eight seconds that fail now and then: more work than ninety seconds can end.
+    outcome = run_seed(plan_of(44870))
+
+    assert outcome.seconds > outcome.plan.horizon + DRAINS
+    assert not outcome.findings
