@@ -266,6 +266,18 @@ class TestHowManyInATime:
 
         assert await world.run() == [later]
 
+    async def test_a_call_that_was_long_under_way_frees_nothing_before_its_time(self, world: World) -> None:
+        await world.own_shards()
+        job = await world.job(limits=Limits(rate=Rate(count=1, per=SECOND)))
+        runs = await world.enqueue(job, 3)
+        assert await world.run() == runs[:1]
+
+        # What it goes by was read before the slot was taken: to it, the slot's end lies far ahead.
+        await world.store.losses.unstick(world.now - 5 * SECOND, 10)
+        await world.store.schedules.promote(world.epochs, world.now - 5 * SECOND, 10)
+
+        assert await world.states(runs) == [K, B, B]
+
     async def test_who_has_not_started_keeps_its_slot(self, world: World) -> None:
         """Nobody worked for an hour: what was let through then does not start together with what follows."""
         await world.own_shards()

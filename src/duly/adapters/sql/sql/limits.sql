@@ -22,12 +22,13 @@ SELECT gate, capacity, lasts FROM gates WHERE gate = :gate
 /*postgres: FOR NO KEY UPDATE*/;
 
 -- name: drop_expired_slots
--- Past its time, or beyond all sense: a period that began before the store's clock was set back would last for hours.
-DELETE FROM slots WHERE gate = :gate AND (until <= :now OR until > :now + 2 * lasts);
+-- Past its time, or beyond all sense: a period that began before the store's clock was set back would last for hours. By a minute more
+-- than a period can be ahead, because a call that was held up on its way goes by a time that is over.
+DELETE FROM slots WHERE gate = :gate AND (until <= :now OR until > :now + 2 * lasts + 60000000);
 
 -- name: count_slots
 -- Counted after the gate is locked, by a statement of its own: a snapshot from before the lock would not see who came in since.
-SELECT count(*) AS n FROM slots WHERE gate = :gate AND (until IS NULL OR (until > :now AND until <= :now + 2 * lasts));
+SELECT count(*) AS n FROM slots WHERE gate = :gate AND (until IS NULL OR (until > :now AND until <= :now + 2 * lasts + 60000000));
 
 -- name: next_at_gate
 -- In the order of their ranks. Whom a cancel holds at this moment is left to it.
@@ -79,13 +80,13 @@ WITH RECURSIVE step AS (
     SELECT (SELECT gate FROM gate_waits WHERE gate > step.gate ORDER BY gate LIMIT 1) FROM step WHERE step.gate IS NOT NULL
 )
 SELECT g.gate FROM step JOIN gates g ON g.gate = step.gate
-WHERE (SELECT count(*) FROM slots s WHERE s.gate = g.gate AND (s.until IS NULL OR (s.until > :now AND s.until <= :now + 2 * s.lasts))) < g.capacity
+WHERE (SELECT count(*) FROM slots s WHERE s.gate = g.gate AND (s.until IS NULL OR (s.until > :now AND s.until <= :now + 2 * s.lasts + 60000000))) < g.capacity
 LIMIT :quota;
 
 -- name: stale_slots
 DELETE FROM slots
 WHERE until <= :now
-   OR until > :now + 2 * lasts
+   OR until > :now + 2 * lasts + 60000000
    OR (until IS NULL AND EXISTS (SELECT 1 FROM outcomes o WHERE o.id = slots.id AND o.finished_at + coalesce(slots.lasts, 0) <= :now))
 RETURNING gate;
 
