@@ -16,6 +16,7 @@ from duly.adapters.sql.engine_postgres import PostgresEngine
 from duly.adapters.sql.engine_sqlite import SqliteEngine
 from duly.adapters.sql.statements import statements
 from duly.domain.execution import LogLine
+from duly.domain.ids import id_floor
 from duly.domain.instants import DAY, HOUR, MINUTE, SECOND
 from duly.domain.job import Job
 from duly.domain.lifecycle import JobState, Outcome, State
@@ -122,11 +123,28 @@ async def dispatch_and_work(world: World) -> None:
     await world.lose()
 
 
+async def audit_and_survey(world: World) -> None:
+    """What looks at everything, some at a time: a page in the middle of all jobs, and a batch of what has ended."""
+    audit, figures, now = world.store.fire_audit, world.store.figures, world.now
+    assert await audit.take("auditor", now, MINUTE) is not None
+    lives, last = await audit.lives(None, now - HOUR, BATCH)
+    assert lives
+    assert last is not None
+    lives, last = await audit.lives(last, now - HOUR, BATCH)
+    assert lives
+    assert last is not None
+    await audit.flaws([(life.job_id, now) for life in lives])
+    await audit.open_ones(BATCH)
+    await figures.counted_to(0)
+    await figures.ends(id_floor(now - DAY), id_floor(now), now - DAY, BATCH)
+
+
 async def sweep_and_prune(world: World, rest: Rest) -> None:
     """What comes by every few seconds, every minute, every ten."""
     store = world.store
     await store.losses.unstick(world.now, 200)
     await store.losses.reconcile(world.now)
+    await audit_and_survey(world)
     await store.retention.prepare(world.now, 3 * DAY)
     await store.retention.prune(world.now - DAYS * DAY, world.now, BATCH)
     # … and with something to do, bite by bite.

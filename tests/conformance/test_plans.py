@@ -22,6 +22,7 @@ from duly.domain.lifecycle import Outcome
 from duly.domain.shards import SHARDS
 from tests.conformance.conftest import inline_engine
 from tests.conformance.ledger import raw
+from tests.conformance.plans import Watch, pages_touched, rows_read
 from tests.conformance.tenants import tenant
 from tests.conformance.world import START, World
 
@@ -194,6 +195,28 @@ async def test_plans_made_on_an_empty_store_still_walk_when_it_is_full(cold: Wor
     found = {name: faults(await explainer.plan(*call)) for name, call in (await hot_calls()).items()}
 
     assert {name: wrong for name, wrong in found.items() if wrong} == {}
+
+
+@pytest.mark.slow
+async def test_the_auditor_reads_the_versions_of_a_page_of_jobs_and_no_others(cold: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs have come by the thousand, and no statistics know of them: each page would read, and take apart, the definitions of all."""
+    world, watch = cold, Watch()
+    watch.attach(monkeypatch)
+    job = await world.job(every=MINUTE)
+    series = "FROM generate_series(1, 10000) n"
+    for text in (
+        f"INSERT INTO jobs (id, tenant, name, version, created_at) SELECT md5('job' || n)::uuid, 1, 'job ' || n, n + 1000, 0 {series}",
+        f"""INSERT INTO job_versions (job_id, version, route, max_attempts, definition, created_at)
+            SELECT md5('job' || n)::uuid, 1, v.route, 1, v.definition, 0 {series}, job_versions v WHERE v.id = {job.version.number}""",
+    ):
+        await raw(world.engine, text)
+
+    lives, _ = await world.store.fire_audit.lives(None, world.now, BATCH)
+
+    assert len(lives) == BATCH
+    [plan] = watch.plans["audited_versions"]
+    assert "job_versions" not in rows_read(plan)
+    assert pages_touched(plan) < 60 * BATCH
 
 
 BURST = 200_000

@@ -19,21 +19,25 @@ class Stepped:
 
     name = "stepped"
 
-    def __init__(self, world: SimulatedLoop, rest: float) -> None:
+    def __init__(self, world: SimulatedLoop, rest: float, takes: float = 0.0, rests: float = 0.0) -> None:
         self._world = world
         self._rest = rest
+        self._takes = takes
+        self._rests = rests
         self.at: list[float] = []
 
     async def step(self, now: int) -> loop.Step:
         self.at.append(round(self._world.now, 3))
-        return loop.Step(self._rest)
+        if self._takes:
+            await asyncio.sleep(self._takes)
+        return loop.Step(self._rest, rests=self._rests)
 
 
-def run(stop_at: float, wait: Wait | None, rest: float = 10.0) -> tuple[list[float], float]:
+def run(stop_at: float, wait: Wait | None, rest: float = 10.0, takes: float = 0.0, rests: float = 0.0) -> tuple[list[float], float]:
     """When the role was stepped, and when the loop had ended after a stop at this time."""
     world = SimulatedLoop(1)
     clock = NodeClock(world, StoreClock(world, 0), 0)
-    role = Stepped(world, rest)
+    role = Stepped(world, rest, takes, rests)
 
     async def live() -> float:
         stop = asyncio.Event()
@@ -63,6 +67,11 @@ def test_a_stop_ends_the_rest_whatever_the_role_waits_for() -> None:
 def test_what_comes_early_ends_the_rest_and_what_never_comes_is_not_waited_for() -> None:
     assert run(5.0, lambda seconds: asyncio.sleep(2.0)) == ([0.0, 2.0, 4.0], 5.0)
     assert run(25.0, never) == ([0.0, 10.1, 20.2], 25.0)
+
+
+def test_who_works_in_the_background_rests_as_long_as_his_work_asks_for() -> None:
+    assert run(30.0, None, rest=1.0, takes=2.0, rests=4.0) == ([0.0, 10.0, 20.0], 30.0)
+    assert run(25.0, None, rest=8.0, takes=2.0, rests=3.0) == ([0.0, 10.0, 20.0], 25.0)
 
 
 @pytest.mark.parametrize("at", [2.0, 10.1])

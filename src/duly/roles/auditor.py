@@ -16,6 +16,9 @@ from duly.domain.instants import DAY, HOUR, MINUTE, SECOND, Instant, Micros
 from duly.ports.fire_audit import FireAudit, Found, Round
 from duly.roles.loop import Step
 
+# It rests so many times as long as it works: what it looks at is over, and those that fire and run are not to wait for it.
+RESTS = 4.0
+
 
 @dataclass(frozen=True, slots=True)
 class AuditorSettings:
@@ -59,7 +62,7 @@ class Auditor:
         following = replace(following, looked_at=following.looked_at + looked_at)
         await self._audit.found(self._auditor, following, Found(missed, resolved), now)
         did = {"looked_at": looked_at, "missed": len(missed), "resolved": len(resolved)}
-        return Step(settings.soon if following.is_under_way else settings.every, did)
+        return Step(settings.soon if following.is_under_way else settings.every, did, RESTS)
 
     def _begun(self, round: Round, now: Instant) -> Round:
         """A new round: up to what must be on record by now, from where the last one ended, or from further back."""
@@ -78,22 +81,28 @@ class Auditor:
 
     async def _look(self, lives: Sequence[Life], round: Round, now: Instant) -> tuple[list[Missed], int, Round | None]:
         """What is missing of these jobs; where to go on, if they have more fires than one step looks at."""
-        missed: list[Missed] = []
-        looked_at = 0
+        fires, following = self._owed(lives, round)
+        tenants = {life.job_id: life.tenant for life in lives}
+        # Asked for together: a question for each of five hundred jobs would be most of the work.
+        flaws = await self._audit.flaws(fires) if fires else {}
+        missed = [Missed(job_id, at, tenants[job_id], flaw, now) for (job_id, at), flaw in flaws.items()]
+        return missed, len(fires), following
+
+    def _owed(self, lives: Sequence[Life], round: Round) -> tuple[list[tuple[JobId, Instant]], Round | None]:
+        """The fires of these jobs, as many as one step looks at; and where to go on, if there are more."""
+        fires: list[tuple[JobId, Instant]] = []
         before: JobId | None = round.after
         for life in lives:
-            left = self._settings.fires - looked_at
+            left = self._settings.fires - len(fires)
             first = round.first if round.at is None or life is not lives[0] else round.at
             targets, reached = owed(life, first, round.last, max(left, 1))
-            flaws = await self._audit.flaws([(life.job_id, at) for at in targets]) if targets else {}
-            missed += [Missed(job_id, at, life.tenant, flaw, now) for (job_id, at), flaw in flaws.items()]
-            looked_at += len(targets)
+            fires += [(life.job_id, at) for at in targets]
             if reached < round.last:
-                return missed, looked_at, replace(round, after=before, at=reached)
+                return fires, replace(round, after=before, at=reached)
             before = life.job_id
-            if looked_at >= self._settings.fires:
-                return missed, looked_at, replace(round, after=before, at=None)
-        return missed, looked_at, None
+            if len(fires) >= self._settings.fires:
+                return fires, replace(round, after=before, at=None)
+        return fires, None
 
     async def _come_to_light(self) -> list[tuple[JobId, Instant]]:
         """What was missing and is there now."""

@@ -31,10 +31,12 @@ SLACK = 0.1
 
 @dataclass(slots=True)
 class Step:
-    """What a step did (names are also the names of metrics), and after how many seconds the next one is due."""
+    """What a step did (names are also the names of metrics), and after how many seconds the next one is due; at least after so many times
+    as long as this one took (`rests`), for who works in the background."""
 
     wait: float
     did: dict[str, int] = field(default_factory=dict)
+    rests: float = 0.0
 
 
 class Role(Protocol):
@@ -57,8 +59,9 @@ async def run(
             asked = clock.boottime()
             try:
                 step = await role.step(clock.now())
-                pause, backoff = step.wait, 0.0
-                _tell(telemetry, role.name, step, clock.boottime() - asked)
+                took = clock.boottime() - asked
+                pause, backoff = max(step.wait, step.rests * took / SECOND), 0.0
+                _tell(telemetry, role.name, step, took)
             except Unavailable as error:
                 telemetry.count(ROLE_FAILURES, (role.name, "unavailable"))
                 backoff = min(max(backoff * 2, FIRST_BACKOFF), LONGEST_BACKOFF)
