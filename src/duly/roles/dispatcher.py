@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from duly.domain import decide
+from duly.domain.execution import DueSchedule
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import JobVersion
 from duly.domain.recent import Recent
@@ -90,17 +92,24 @@ class Dispatcher:
         if not due:
             return 0, behind, False
         fired, is_busy = 0, False
-        # Part by part, each to its end: of a herd the first are run while the last are still being read.
+        async with contextlib.aclosing(self._decided(due, now)) as decided:
+            firing = await anext(decided, None)
+            while firing is not None:
+                is_busy = True
+                # While the store writes the one, the next is decided.
+                firing, written = await both(_following(decided), self._write(firing, behind, epochs, now))
+                fired += written
+        return fired, behind, is_busy
+
+    async def _decided(self, due: Sequence[DueSchedule], now: Instant) -> AsyncGenerator[decide.Firing, None]:
+        """Part by part: of a herd the first are run while the last are still being read. What nobody here can read stays due, and must
+        not keep us from resting."""
         for first in range(0, len(due), AT_ONCE):
             part = due[first : first + AT_ONCE]
             versions = await self._versions({item.version for item in part}, now)
             quotas = await self._quotas.all(max([version.tenant for version in versions.values()], default=0))
             for firing in decide.firings(part, versions, now, quotas):
-                await self._ownership.stir(behind, self._clock.now())
-                fired += await self._write(firing, epochs, now)
-            # What nobody here can read stays due; it must not keep us from resting.
-            is_busy = is_busy or bool(versions)
-        return fired, behind, is_busy
+                yield firing
 
     async def _promote(self, epochs: dict[int, int], now: Instant) -> PromoteReport:
         """Make due timers ready, and say so."""
@@ -109,8 +118,9 @@ class Dispatcher:
             await self._transport.announce(promoted.routes)
         return promoted
 
-    async def _write(self, firing: decide.Firing, epochs: dict[int, int], now: Instant) -> int:
+    async def _write(self, firing: decide.Firing, behind: set[int], epochs: dict[int, int], now: Instant) -> int:
         """Fire a batch, and say so to whoever waits for it."""
+        await self._ownership.stir(behind, self._clock.now())
         report = await self._schedules.fire(firing, epochs, now)
         if report.fired > report.skipped:
             await self._transport.announce(sorted({fire.route for fire in firing.fires if fire.skip is None}))
@@ -167,3 +177,7 @@ class Dispatcher:
         now = self._clock.now()
         await self._ownership.leave(now)
         await self._transport.announce_due(now)
+
+
+async def _following(decided: AsyncGenerator[decide.Firing, None]) -> decide.Firing | None:
+    return await anext(decided, None)
