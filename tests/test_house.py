@@ -42,6 +42,7 @@ NOT_SIMULATED = {
     "src/duly/adapters/sql/postgres/watch.py": "the same",
     "src/duly/adapters/sql/transport_postgres.py": "the same",
     "src/duly/adapters/sql/postgres/look_back.py": "how long ago PostgreSQL was asked for its dead rows: the simulation runs on SQLite",
+    "src/duly/adapters/sql/specs.py": "how long ago a definition was read: it is forgotten by that, and nobody decides by it",
     "src/duly/adapters/sql/sqlite/transactions.py": "transactions of handlers in threads",
     "src/duly/roles/heartbeat.py": "the thread that beats: the simulation beats in a task, with the same logic",
     "src/duly/roles/keeper.py": "checkpoints that handlers in threads ask for",

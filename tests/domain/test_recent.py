@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duly.domain.instants import DAY, HOUR
-from duly.domain.recent import GENERATION, Recent
+from duly.domain.recent import GENERATION, Lately, Recent
 
 
 def ask(recent: Recent[str], wanted: set[int], now: int) -> list[int]:
@@ -62,3 +62,26 @@ def test_what_was_known_is_there_though_somebody_else_ended_the_generation() -> 
     recent.learn({2: "value 2"})
 
     assert recent.known({1, 2}) == {1: "value 1", 2: "value 2"}
+
+
+def test_one_by_one_what_is_asked_for_stays_and_what_is_not_goes() -> None:
+    lately: Lately[str, str] = Lately(lasts=100)
+    for name in ("kept", "left"):
+        assert lately.get(name, 0) is None
+        lately.put(name, name)
+
+    found = [lately.get("kept", now) for now in range(0, 1000, 50)]
+
+    assert set(found) == {"kept"}
+    assert lately.get("left", 1000) is None
+    assert len(lately) <= 2
+
+
+def test_a_generation_ends_when_it_is_full() -> None:
+    lately: Lately[int, int] = Lately(most=10)
+
+    for number in range(1000):
+        lately.put(number, number)
+
+    assert len(lately) <= 20
+    assert lately.get(999, 0) == 999

@@ -11,7 +11,7 @@ from uuid import UUID, SafeUUID
 import msgspec
 
 from duly.adapters.sql.engine import Row
-from duly.adapters.sql.specs import LONGEST, MOST, spec_of
+from duly.adapters.sql.specs import LONGEST, MOST, moment, spec_of
 from duly.domain.calendars import Calendar
 from duly.domain.errors import DulyError
 from duly.domain.execution import Attempt, DueSchedule, Execution, LogLine, Lost, Saved
@@ -20,6 +20,7 @@ from duly.domain.instants import Instant
 from duly.domain.job import Job, JobVersion
 from duly.domain.keys import KeyRow
 from duly.domain.lifecycle import JobState, Outcome, SkipReason, State, Trigger
+from duly.domain.recent import Lately
 from duly.domain.sessions import SessionRow
 from duly.domain.unreadable import Unreadable
 from duly.ports.calendars import CalendarRow
@@ -75,13 +76,14 @@ def due_of(row: Row) -> DueSchedule:
     return DueSchedule(as_uuid(row["job_id"]), row["shard"], row["next_fire_at"], row["version"], row["skip_at"], row["skip_by"])
 
 
-_versions: dict[int, tuple[tuple[object, ...], JobVersion]] = {}
+# Of a generation, as many as any one answer needs.
+_versions: Lately[int, tuple[tuple[object, ...], JobVersion]] = Lately(most=MOST)
 
 
 def version_of(row: Row) -> JobVersion:
     """A row of job_versions joined with its job and tenant. One that was read before is the same value, with its schedule compiled."""
     number, definition = row["version_id"], row["definition"]
-    known = _versions.get(number)
+    known = _versions.get(number, moment())
     told = (definition, row["job_id"], row["tenant"], row["tenant_name"], row["route"], row["version_created_at"])
     if known is None or known[0] != told:
         made = JobVersion(
@@ -96,10 +98,9 @@ def version_of(row: Row) -> JobVersion:
         )
         if len(definition) > LONGEST:
             return made
-        if len(_versions) >= MOST:
-            _versions.clear()
         # A process may have more than one store, and each counts its versions from one.
-        known = _versions[number] = told, made
+        known = told, made
+        _versions.put(number, known)
     return known[1]
 
 
