@@ -28,6 +28,7 @@ from duly.ports.store import Definitions, Idempotency, JobFilter, NewJob, Resche
 from duly.ports.transport import Transport
 from duly.usecases.coalesce import Coalescer
 from duly.usecases.deeds import job_changed, job_created
+from duly.usecases.definable import check_types
 from duly.usecases.dependencies import refuse_circles
 from duly.usecases.overdue import Overdue, fires_once
 from duly.usecases.quotas import Directory
@@ -205,6 +206,7 @@ class Jobs:
         first; a one-time job moves to its new time, late or not.
         """
         spec = await self.written_out(actor, spec)
+        check_types(spec)
         check_spec(spec, sealed=self._sealed)
         await refuse_circles(self._store, actor.tenant, [spec])
         check_payload(await self._quotas.of(actor.tenant), spec.payload)
@@ -389,6 +391,7 @@ def _fallback_name(shape: JobShape, id: JobId) -> str:
 
 
 def _new_job(actor: Actor, id: JobId, spec: JobSpec, now: Instant, *, sealed: bool) -> NewJob:
+    check_types(spec)
     check_spec(spec, sealed=sealed)
     schedule = schedule_of(spec.timing, id)
     first = first_fire(schedule, now)
