@@ -153,6 +153,28 @@ async def test_what_waits_is_late_and_then_missed(town: Town, moods: dict[str, A
     assert [title[:37] for title in await town.look(alerter)] == ["Recovered: nightly was missed: the run"[:37]]
 
 
+@pytest.mark.parametrize("has_ended", [True, False])
+async def test_what_began_late_after_an_outage_is_late_also_to_a_rule_about_all_jobs(
+    town: Town, moods: dict[str, Any], has_ended: bool
+) -> None:
+    await town.rule(Kind.LATE, condition={"after": 5 * MINUTE})
+    await town.create(name="nightly", schedule="0 13 * * *", catchUp="latest")
+    await town.create(name="other", schedule="0 14 * * *")
+    alerter = town.alerter()
+    assert await town.look(alerter) == []
+
+    # Nobody has dispatched for a while; then it is caught up with at once, and nobody sees it wait.
+    town.clock.turn(3600 + 600)
+    await town.dispatcher().step(town.clock.now())
+    if has_ended:
+        await work_off(town)
+    else:
+        await (await town.worker())._claim(town.clock.now())
+
+    assert await town.look(alerter) == ["nightly is late by 10m"]
+    assert await town.look(alerter) == []
+
+
 async def test_a_dispatcher_that_stands_still_makes_jobs_missed_until_it_is_back(town: Town, moods: dict[str, Any]) -> None:
     await town.rule(Kind.MISSED, condition={"after": 2 * MINUTE})
     await town.create(name="nightly", schedule="0 13 * * *")
