@@ -69,6 +69,13 @@ class SqlAlertFacts:
 
         return await self._engine.read(action)
 
+    async def newest_jobs(self, tenant: int, now: Instant, limit: int) -> list[Watched]:
+        def action() -> Action[list[Watched]]:
+            rows = yield Call("newest_jobs", {"tenant": tenant, "quota": limit})
+            return (yield from self._watched(tenant, [as_uuid(row["id"]) for row in rows], now))
+
+        return await self._engine.read(action)
+
     async def watched(self, tenant: int, ids: Sequence[JobId], now: Instant) -> list[Watched]:
         return await self._engine.read(lambda: self._watched(tenant, ids, now)) if ids else []
 

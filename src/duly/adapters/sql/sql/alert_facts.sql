@@ -16,6 +16,9 @@ WHERE j.tenant = :tenant AND j.name = :name AND j.state <> 3;
 SELECT /*watched_columns*/
 WHERE j.tenant = :tenant AND j.id = :id AND j.state <> 3;
 
+-- name: newest_jobs
+SELECT id FROM jobs WHERE tenant = :tenant AND state <> 3 ORDER BY id DESC LIMIT :quota;
+
 -- name: jobs_that_died
 SELECT DISTINCT d.job_id
 FROM (SELECT e.job_id FROM outcomes o JOIN executions e ON e.id = o.id
