@@ -87,7 +87,6 @@ def _import(arguments: Arguments, reader: Reader) -> int:
     wanted = [definitions.definition({**(one.draft.body or {}), "paused": one.draft.paused}, "import") for one in ready]
     with remote.connect(arguments) as client:
         intents = apply.plan(client, wanted)
-        apply.show(out, intents)
         code = apply.carry_out(client, out, intents)
     _say_what_is_left(out, found, ready, accepted)
     return code if code != OK or len(ready) == len(found) else PARTLY_DONE

@@ -107,7 +107,6 @@ def edit(arguments: Arguments) -> int:
             raise Invalid("DULY-E604", "An edited job keeps its name.", hint="`duly job create` makes another.")
         # What it was when the editor opened: whoever changed it since is not overwritten.
         intents = [one._replace(live=job) for one in intents]
-        apply.show(out, intents)
         return apply.carry_out(client, out, intents)
 
 
