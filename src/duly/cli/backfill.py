@@ -6,7 +6,8 @@ from duly.cli import output, remote
 from duly.cli.dead import rate
 from duly.cli.errors import OK
 from duly.cli.parsing import Arguments, Command, Parser, count, remote_options
-from duly.cli.values import json_value, moment_of
+from duly.cli.times import earlier_of
+from duly.cli.values import json_value
 from duly.domain.backfill import Rerun
 from duly.sdk import backfill_calls, calls
 
@@ -35,7 +36,7 @@ def _configure(parser: Parser) -> None:
 
 def _backfill(arguments: Arguments) -> int:
     out = output.of(arguments)
-    first, last = moment_of(arguments.first, "--from"), moment_of(arguments.last, "--to")
+    first, last = earlier_of(arguments.first, "--from"), earlier_of(arguments.last, "--to")
     payload = calls.NO_PAYLOAD if arguments.payload is None else json_value(arguments.payload, "--payload")
     with remote.connect(arguments) as client:
         job = remote.find_job(client, arguments.job)

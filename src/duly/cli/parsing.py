@@ -73,7 +73,7 @@ class Command(NamedTuple):
         parser = Parser(self.path, self.summary, self.epilogue)
         self.configure(parser)
         if self.changes:
-            parser.add_argument("--reason", metavar="TEXT", dest="why", help="why, for the audit trail")
+            reason_option(parser)
             dry_run_option(parser)
         return parser
 
@@ -142,6 +142,12 @@ def later(module: str, function: str) -> Callable[[Any], Any]:
         return getattr(import_module(f"duly.cli.{module}"), function)(argument)
 
     return call
+
+
+def reason_option(parser: Parser) -> None:
+    """For what changes something: why."""
+    names = [name for name in ("-m", "--reason") if name not in parser.option_names]
+    parser.add_argument(*names, metavar="TEXT", dest="why", help="why, for the audit trail")
 
 
 def dry_run_option(parser: Parser) -> None:
