@@ -33,8 +33,9 @@ def _help(arguments: Arguments) -> int:
         print(f"\n  {paint(f'HTTP status {code.status}.', GREY)}")
         return OK
     from duly.cli.main import MODULES, main
+    from duly.cli.spelling import SAME
 
-    if topic in MODULES and topic != "help":
+    if (topic in MODULES and topic != "help") or (topic,) in SAME:
         return main([topic, "--help"])
     names = [name.removeprefix("DULY-") for name in CODES]
     hint = (
