@@ -21,7 +21,12 @@ from duly.domain.errors import Conflict, Invalid, NotFound
 
 def _configure_name(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME")
+    _configure_dry_run(parser)
     output_options(parser)
+
+
+def _configure_dry_run(parser: Parser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="say what would be kept, and write nothing")
 
 
 def _configure_add(parser: Parser) -> None:
@@ -29,6 +34,7 @@ def _configure_add(parser: Parser) -> None:
     parser.add_argument("--url", metavar="URL", required=True, help="the server, such as https://duly.example.com")
     parser.add_argument("--key-file", metavar="FILE", help="the file that has the key")
     parser.add_argument("--use", action="store_true", help="use it from now on")
+    _configure_dry_run(parser)
     output_options(parser)
 
 
@@ -52,9 +58,7 @@ def _list(arguments: Arguments) -> int:
 def _use(arguments: Arguments) -> int:
     known, _ = _contexts()
     _there(arguments.name, known)
-    _write(known, arguments.name)
-    output.of(arguments).say(f"Commands talk to {known[arguments.name].get('url')} from now on.")
-    return OK
+    return _keep(arguments, known, arguments.name, f"Commands talk to {known[arguments.name].get('url')} from now on.")
 
 
 def _add(arguments: Arguments) -> int:
@@ -66,18 +70,14 @@ def _add(arguments: Arguments) -> int:
     if not arguments.name.replace("-", "").replace("_", "").isalnum() or not arguments.name.isascii():
         raise Invalid("DULY-E604", "takes letters, digits, - and _.", field="NAME")
     known[arguments.name] = {"url": arguments.url} | ({"key_file": os.path.abspath(arguments.key_file)} if arguments.key_file else {})
-    _write(known, arguments.name if arguments.use else current)
-    output.of(arguments).say(f"{arguments.name} is kept in {config.contexts_file()}.")
-    return OK
+    return _keep(arguments, known, arguments.name if arguments.use else current, f"{arguments.name} is kept in {config.contexts_file()}.")
 
 
 def _remove(arguments: Arguments) -> int:
     known, current = _contexts()
     _there(arguments.name, known)
     del known[arguments.name]
-    _write(known, None if current == arguments.name else current)
-    output.of(arguments).say(f"{arguments.name} is gone.")
-    return OK
+    return _keep(arguments, known, None if current == arguments.name else current, f"{arguments.name} is gone.")
 
 
 def _there(name: str, known: dict[str, dict[str, Any]]) -> None:
@@ -85,16 +85,32 @@ def _there(name: str, known: dict[str, dict[str, Any]]) -> None:
         raise NotFound("DULY-E604", f"There is no context {name!r}.", hint=did_you_mean(name, known) or "See all: duly context list")
 
 
-def _write(known: dict[str, dict[str, Any]], current: str | None) -> None:
-    """The whole file, readable by its owner alone, or the one that was there."""
+def _keep(arguments: Arguments, known: dict[str, dict[str, Any]], current: str | None, remark: str) -> int:
+    """Write the file, or show what would be in it."""
+    text = _file(known, current)
+    if arguments.dry_run:
+        print(text, end="")
+        output.of(arguments).say("That would be kept, and was not.")
+        return OK
+    _write(text)
+    output.of(arguments).say(remark)
+    return OK
+
+
+def _file(known: dict[str, dict[str, Any]], current: str | None) -> str:
     lines = ["# Written by `duly context`."] + ([f"current = {_text(current)}"] if current else [])
     for name, table in known.items():
         lines += ["", f"[contexts.{name}]", *(f"{key} = {_text(value)}" for key, value in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _write(text: str) -> None:
+    """The whole file, readable by its owner alone, or the one that was there."""
     path: Path = config.contexts_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.part")
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
+        file.write(text)
     beside.replace(path)
 
 
