@@ -40,7 +40,7 @@ def report(error: DulyError) -> int:
     if isinstance(error, Several):
         for fault in error.faults:
             report(fault)
-        return USAGE
+        return exit_code(error)
     from duly.cli.output import BOLD, RED, paint
 
     # A whole sentence says itself what it is about.

@@ -43,6 +43,11 @@ class Parser(argparse.ArgumentParser):
         """What is given by a name."""
         return [action for action in self._actions if action.option_strings]
 
+    @property
+    def told_options(self) -> list[argparse.Action]:
+        """Those that people are told of."""
+        return [action for action in self.options if action.help != argparse.SUPPRESS]
+
     def error(self, message: str) -> NoReturn:
         """What is wrong with the words, and how they go."""
         unknown = message.removeprefix("unrecognized arguments: ")
@@ -120,9 +125,7 @@ class Group(NamedTuple):
 
     def _help(self) -> None:
         if self.otherwise is not None:
-            parser = Parser(self.path, self.otherwise.summary, self.otherwise.epilogue)
-            self.otherwise.configure(parser)
-            print(parser.format_help())
+            print(self.otherwise.parser().format_help())
             print("Also:")
         else:
             print(f"{self.summary}\n\nUsage: {self.path} COMMAND [OPTIONS]\n")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
 
 VERSION = "0.1.0"
+# What a cluster sets for a service that is called duly.
+_OF_KUBERNETES = re.compile(r"SERVICE_(HOST|PORT)|PORT_[0-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +243,34 @@ def origins(environment: Mapping[str, str] | None = None) -> list[tuple[Setting,
     return found
 
 
+def faults(environment: Mapping[str, str] | None = None) -> list[DulyError]:
+    """What is wrong with each setting by itself: all of it, where `load` tells the first."""
+    source = merged(os.environ)[0] if environment is None else environment
+    found: list[DulyError] = []
+    for setting in SETTINGS:
+        try:
+            _read(setting, source)
+        except Invalid as fault:
+            found.append(fault)
+    return found
+
+
+def misspelled(environment: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
+    """Variables that are nearly called as a setting is, and the setting; others that begin with DULY_ are somebody's own."""
+    from difflib import get_close_matches
+
+    source = os.environ if environment is None else environment
+    known = {name.removeprefix("DULY_"): name for setting in SETTINGS for name in (setting.name, f"{setting.name}_FILE")}
+    found: list[tuple[str, str]] = []
+    for name in sorted(source):
+        rest = name.removeprefix("DULY_")
+        if rest == name or rest in known or rest.startswith("SECRET_") or _OF_KUBERNETES.search(rest):
+            continue
+        if close := get_close_matches(rest, known, n=1, cutoff=0.7):
+            found.append((name, known[close[0]]))
+    return found
+
+
 def is_set(name: str, environment: Mapping[str, str] | None = None) -> bool:
     """Whether a setting that may come from a file is given and not empty."""
     source = merged(os.environ)[0] if environment is None else environment
@@ -288,7 +319,8 @@ def _read(setting: Setting, source: Mapping[str, str]) -> Any:
     try:
         return setting.read(setting.default if text is None else text.strip())
     except (ValueError, DulyError) as error:
-        raise Invalid("DULY-E601", f"{error}.", field=setting.name) from error
+        default = f"; {setting.default} is the default" if setting.default else ""
+        raise Invalid("DULY-E601", f"{error}.", field=setting.name, hint=f"`duly config show` says where it is set{default}.") from error
 
 
 def _file_text(setting: Setting, source: Mapping[str, str]) -> str:
