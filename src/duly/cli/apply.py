@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from duly.cli import definitions, output, remote
-from duly.cli.asking import agreed
+from duly.cli.asking import agreed, demand
 from duly.cli.definitions import Definition
 from duly.cli.errors import CONFLICT, FAILURE, OK, PARTLY_DONE, Several, exit_code
 from duly.cli.faults import Checker
@@ -64,7 +64,9 @@ def _configure_plan(parser: Parser) -> None:
 def _configure_apply(parser: Parser) -> None:
     _configure(parser)
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask before jobs are archived")
+    parser.add_argument(
+        "-y", "--yes", action="store_true", help="do not ask: before jobs are archived, or in a protected context such as prod"
+    )
 
 
 def _plan(arguments: Arguments) -> int:
@@ -86,6 +88,9 @@ def _apply(arguments: Arguments) -> int:
         if archived and not arguments.yes and not agreed(_question(archived)):
             out.say("Nothing was changed.")
             return CONFLICT
+        touched = [one for one in intents if one.verb != "unchanged"]
+        if touched and not archived:
+            demand(arguments, f"create or change {len(touched)} jobs?")
         return carry_out(client, out, intents)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from duly.cli import output, remote
+from duly.cli.asking import demand, yes_option
 from duly.cli.dead import rate
 from duly.cli.errors import OK
 from duly.cli.parsing import Arguments, Command, Parser, count, remote_options
@@ -31,6 +32,7 @@ def _configure(parser: Parser) -> None:
     parser.add_argument("--rate", metavar="RATE", type=rate, help="start that many, such as 10/m")
     parser.add_argument("--max-concurrent", metavar="N", type=count, help="that many at a time (1)")
     parser.add_argument("--payload", metavar="JSON", help="instead of the job's own; @file reads a file, - standard input")
+    yes_option(parser)
     remote_options(parser)
 
 
@@ -40,6 +42,8 @@ def _backfill(arguments: Arguments) -> int:
     payload = calls.NO_PAYLOAD if arguments.payload is None else json_value(arguments.payload, "--payload")
     with remote.connect(arguments) as client:
         job = remote.find_job(client, arguments.job)
+        if not arguments.dry_run:
+            demand(arguments, f"backfill {job.name} from {arguments.first} to {arguments.last}?")
         report = client.send(
             backfill_calls.backfill(
                 job.job_id,

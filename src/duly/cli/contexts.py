@@ -14,7 +14,7 @@ import msgspec
 from duly import config
 from duly.cli import output
 from duly.cli.errors import OK, did_you_mean
-from duly.cli.output import Column
+from duly.cli.output import RED, Column
 from duly.cli.parsing import Arguments, Command, Group, Parser, output_options
 from duly.domain.errors import Conflict, Invalid, NotFound
 
@@ -33,6 +33,9 @@ def _configure_add(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", help="such as prod")
     parser.add_argument("--url", metavar="URL", required=True, help="the server, such as https://duly.example.com")
     parser.add_argument("--key-file", metavar="FILE", help="the file that has the key")
+    mark = parser.add_mutually_exclusive_group()
+    mark.add_argument("--protected", action="store_true", default=None, help="show a badge, and ask before wide changes; as it is for prod")
+    mark.add_argument("--unprotected", action="store_false", dest="protected", help="neither, though it is called prod")
     parser.add_argument("--use", action="store_true", help="use it from now on")
     _configure_dry_run(parser)
     output_options(parser)
@@ -47,7 +50,14 @@ def _list(arguments: Arguments) -> int:
     out = output.of(arguments)
     known, current = _contexts()
     rows = [
-        {"name": name, "url": table.get("url"), "keyFile": table.get("key_file"), "inUse": name == current} for name, table in known.items()
+        {
+            "name": name,
+            "url": table.get("url"),
+            "keyFile": table.get("key_file"),
+            "inUse": name == current,
+            "protected": config.is_protected(name, table),
+        }
+        for name, table in known.items()
     ]
     out.rows(_COLUMNS, rows, name=lambda row: str(row["name"]))
     if not rows:
@@ -70,6 +80,8 @@ def _add(arguments: Arguments) -> int:
     if not arguments.name.replace("-", "").replace("_", "").isalnum() or not arguments.name.isascii():
         raise Invalid("DULY-E604", "takes letters, digits, - and _.", field="NAME")
     known[arguments.name] = {"url": arguments.url} | ({"key_file": os.path.abspath(arguments.key_file)} if arguments.key_file else {})
+    if arguments.protected is not None:
+        known[arguments.name][config.PROTECTED] = arguments.protected
     return _keep(arguments, known, arguments.name if arguments.use else current, f"{arguments.name} is kept in {config.contexts_file()}.")
 
 
@@ -121,6 +133,7 @@ def _text(value: Any) -> str:
 _COLUMNS = (
     Column[dict[str, Any]]("use", lambda row: "*" if row["inUse"] else ""),
     Column[dict[str, Any]]("name", lambda row: row["name"]),
+    Column[dict[str, Any]]("protected", lambda row: "yes" if row["protected"] else "", colour=lambda row: RED),
     Column[dict[str, Any]]("server", lambda row: row["url"] or "", None, "url"),
     Column[dict[str, Any]]("key file", lambda row: row["keyFile"] or "–", lambda row: row["keyFile"] or "", "key_file"),
 )

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+from duly.config.files import PROTECTED as PROTECTED
+from duly.config.files import is_protected as is_protected
 from duly.config.files import merged
 from duly.config.files import read_contexts as read_contexts
 from duly.config.files import schema as schema
@@ -275,6 +277,14 @@ def is_set(name: str, environment: Mapping[str, str] | None = None) -> bool:
     """Whether a setting that may come from a file is given and not empty."""
     source = merged(os.environ)[0] if environment is None else environment
     return bool(source.get(name, "").strip() or source.get(f"{name}_FILE"))
+
+
+def protected_context(context: str | None = None) -> str | None:
+    """The context that says which server is asked, if it is a protected one; a flag or the environment may say otherwise before it."""
+    origin = merged(os.environ, context)[1].get("DULY_URL", "")
+    name = origin.removeprefix("context ")
+    known = read_contexts(settings_directory(os.environ)).known
+    return name if name != origin and is_protected(name, known[name]) else None
 
 
 def editor() -> str:
