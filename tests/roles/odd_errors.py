@@ -104,6 +104,7 @@ class Grasping(Failure):
 
 # Made where they are raised. Each with the type it is told as, and a name that retry rules find it by.
 ODD: dict[str, tuple[Callable[[], Any], str, str]] = {
+    "generator exit": (lambda: GeneratorExit("stop"), "GeneratorExit", "GeneratorExit"),
     "group with an exit": (lambda: BaseExceptionGroup("both", [GeneratorExit(), ValueError()]), "BaseExceptionGroup", "BaseExceptionGroup"),
     "group": (lambda: ExceptionGroup("both", [KeyError(), ValueError()]), "ExceptionGroup", "ExceptionGroup"),
     "no Exception": (lambda: OwnInterrupt("mine"), "OwnInterrupt", "OwnInterrupt"),
@@ -115,6 +116,7 @@ ODD: dict[str, tuple[Callable[[], Any], str, str]] = {
     "words that close": (Closing, "Closing", "ValueError"),
     "words of their own": (Talkative, "Talkative", "ValueError"),
     "no name": (lambda: Unnamed("who"), "Unnamed", "ValueError"),
+    "no class": (lambda: Masked("who"), "Masked", "ValueError"),
     "half a pair": (lambda: ValueError("half \ud800 of a pair, and \x00"), "ValueError", "ValueError"),
     "a book": (lambda: ValueError("x" * (17 << 20)), "ValueError", "ValueError"),
     "name that cannot be encoded": (lambda: Oddly("odd"), "Oddly", "ValueError"),
