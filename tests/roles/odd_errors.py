@@ -53,9 +53,10 @@ class Masked(ValueError):
     def __class__(self) -> NoReturn:  # type: ignore[override]
         raise SystemExit
 
-    @property
-    def __traceback__(self) -> NoReturn:  # type: ignore[override]
+    def _interrupt(self) -> NoReturn:
         raise SystemExit
+
+    __traceback__ = property(_interrupt, lambda self, traceback: None)  # type: ignore[assignment]
 
 
 class Words(str):
@@ -119,6 +120,7 @@ ODD: dict[str, tuple[Callable[[], Any], str, str]] = {
     "no class": (lambda: Masked("who"), "Masked", "ValueError"),
     "half a pair": (lambda: ValueError("half \ud800 of a pair, and \x00"), "ValueError", "ValueError"),
     "a book": (lambda: ValueError("x" * (17 << 20)), "ValueError", "ValueError"),
+    "a secret where it is cut": (lambda: ValueError("x" * 65_532 + "hunter22"), "ValueError", "ValueError"),
     "name that cannot be encoded": (lambda: Oddly("odd"), "Oddly", "ValueError"),
     "long name": (lambda: type("N" * 1000, (ValueError,), {})("long"), "N" * 200, "ValueError"),
     "type that cannot be encoded": (lambda: Failure("odd", type="Half\ud800", kinds=("Kind\ud800",)), "Half?", "Failure"),

@@ -1,0 +1,53 @@
+"""Whatever a handler raises in a child process is its failure, and the child lives on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from duly.executors.messages import LONGEST_MESSAGE
+from duly.executors.processes import ProcessPool
+from duly.ports.endings import Failure
+from tests.executors.attempts import python
+from tests.roles.odd_errors import ODD
+
+REFERENCE = "tests.executors.sample_app"
+
+
+@pytest.fixture
+async def pool() -> AsyncIterator[ProcessPool]:
+    made = ProcessPool(REFERENCE, size=1, grace=10)
+    yield made
+    await made.close()
+
+
+@pytest.mark.parametrize("handler", ["odd", "odd_async"])
+async def test_whatever_is_raised_in_a_child_is_a_failure_and_no_loss(pool: ProcessPool, handler: str) -> None:
+    [child] = {(await pool.run("describe", python("describe")))["pid"]}
+    told = {}
+
+    for which, (_, _, name) in ODD.items():
+        with pytest.raises(Failure) as failed:
+            await pool.run(handler, python(handler, payload=which))
+        told[which] = failed.value.type
+        assert name in failed.value.kinds, which
+        assert len(str(failed.value)) < LONGEST_MESSAGE
+        assert pool.pids() == [child], which
+
+    assert told == {which: kind for which, (_, kind, _) in ODD.items()}
+
+
+@pytest.mark.parametrize("which", ["generator exit", "no Exception", "words that interrupt", "half a pair", "a book"])
+async def test_an_application_that_raises_as_it_is_imported_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str) -> None:
+    (tmp_path / "breaks.py").write_text(f"from tests.roles.odd_errors import ODD\nraise ODD[{which!r}][0]()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    pool = ProcessPool("breaks", size=1)
+
+    with pytest.raises(Failure) as failed:
+        await pool.run("describe", python("describe"))
+
+    assert failed.value.type == "ImportFailed"
+    assert pool.pids() == []
+    await pool.close()
