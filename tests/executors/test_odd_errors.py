@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from duly.domain.redaction import Veil
 from duly.executors.messages import LONGEST_MESSAGE
 from duly.executors.processes import ProcessPool
 from duly.ports.endings import Failure
@@ -37,6 +38,49 @@ async def test_whatever_is_raised_in_a_child_is_a_failure_and_no_loss(pool: Proc
         assert pool.pids() == [child], which
 
     assert told == {which: kind for which, (_, kind, _) in ODD.items()}
+
+
+async def test_words_that_cannot_be_stored_keep_their_error(pool: ProcessPool) -> None:
+    with pytest.raises(Failure) as failed:
+        await pool.run("odd", python("odd", payload="half a pair"))
+
+    assert (failed.value.type, str(failed.value)) == ("ValueError", "half ? of a pair, and \ufffd")
+    assert "ValueError" in failed.value.kinds
+    assert "in odd" in (failed.value.detail or "")
+
+
+async def test_a_secret_in_a_long_message_is_hidden_before_it_is_cut(pool: ProcessPool) -> None:
+    attempt = python("odd", payload="a secret where it is cut")
+    attempt.extras.veil = Veil(["hunter22"])
+
+    with pytest.raises(Failure) as failed:
+        await pool.run("odd", attempt)
+
+    assert "hunter" not in str(failed.value)
+    assert "hunter" not in (failed.value.detail or "")
+
+
+async def test_a_log_line_that_cannot_be_told_does_not_end_its_attempt(pool: ProcessPool) -> None:
+    attempt = python("logs_oddly")
+
+    assert await pool.run("logs_oddly", attempt) == "logged"
+    assert (await pool.run("describe", python("describe")))["attempt"] == 1
+
+    first, second = attempt.logs
+    assert (first.message, first.fields) == ("half ? of a pair", {"half": "?", "large": 1 << 80, "pair": [1, {"2": "two"}]})
+    assert second.fields == {}
+    assert "is not kept" in second.message
+
+
+async def test_what_a_handler_leaves_behind_does_not_end_its_child(pool: ProcessPool) -> None:
+    for _ in range(2):
+        await pool.run("breaks_its_output", python("breaks_its_output"))
+        with pytest.raises(Failure) as failed:
+            await pool.run("returns_oddly", python("returns_oddly"))
+        assert failed.value.type == "GeneratorExit"
+    [child] = pool.pids()
+
+    assert (await pool.run("describe", python("describe")))["pid"] == child
 
 
 @pytest.mark.parametrize("which", ["generator exit", "no Exception", "words that interrupt", "half a pair", "a book"])

@@ -257,9 +257,12 @@ class _Channel:
 
     def send(self, message: Reply) -> None:
         try:
-            line = msgspec.json.encode(message, enc_hook=str if isinstance(message, Log) else None)
-        except (TypeError, ValueError, RecursionError) as exc:
-            line = msgspec.json.encode(Raised(type(exc).__name__, f"The result is not JSON: {exc}"))
+            line = msgspec.json.encode(message)
+        except _Terminated:
+            raise
+        except BaseException as exc:
+            # Only of a result that cannot be told: whatever else is said was made sayable before.
+            line = msgspec.json.encode(Raised(name_of(exc), f"The result is not JSON: {_short(words_of(exc))}", kinds=kinds_of(exc)))
         if len(line) >= LONGEST_MESSAGE:
             too_large = f"longer than {LONGEST_MESSAGE} bytes"
             short: Reply = Raised("ResultTooLarge", f"The result is {too_large}.", retry=False)
@@ -302,7 +305,8 @@ class _ChildAttempt(Attempt):
         self._told_at = -TELL_EVERY
 
     def log(self, level: str, message: str, fields: dict[str, Any]) -> None:
-        self._channel.send(Log(level, message, fields))
+        # Made sayable here: an answer in its place would be taken for the end of the attempt.
+        self._channel.send(Log(level, storable(self.redacted(message)), self._fields(fields)))
 
     def beat(self) -> None:
         if self._may_tell():
