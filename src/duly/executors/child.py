@@ -121,7 +121,12 @@ def _run(calls: Mapping[str, PythonCall], request: Run, channel: _Channel, stop:
             result = call.call(attempt)
             if inspect.isawaitable(result):
                 ended: Future[Any] = Future()
-                asyncio.run(_await(result, attempt, stop, ended))
+                try:
+                    asyncio.run(_await(result, attempt, stop, ended))
+                except asyncio.CancelledError:
+                    # A cancel that came as it ended has nothing left to stop.
+                    if not ended.done():
+                        raise
                 result = ended.result()
         return Returned(result)
     except _Terminated:
