@@ -1,4 +1,4 @@
-"""What an error says of itself: its name, its words.
+"""What an error, or whatever else a handler shows, says of itself: its name, its words.
 
 Its class is somebody else's code, and so is whatever it is asked. What cannot be had must end no more than the attempt it is about: nothing
 here raises. Names are text that every store can keep; words are as they were said, so that a secret in them is still found.
@@ -15,7 +15,7 @@ LONGEST_NAME = 200
 _NAME, _QUALNAME, _MODULE, _MRO = (type.__dict__[name].__get__ for name in ("__name__", "__qualname__", "__module__", "__mro__"))
 
 
-def name_of(error: BaseException) -> str:
+def name_of(error: object) -> str:
     """The name of its class."""
     return _plain(_NAME(type(error)))
 
@@ -25,7 +25,7 @@ def names_of(error: BaseException) -> list[str]:
     return [name for kind in _MRO(type(error))[:-2] for name in (_plain(_NAME(kind)), _qualified(kind))]
 
 
-def words_of(error: BaseException) -> str:
+def words_of(error: object) -> str:
     """What it says, even when it cannot say it."""
     try:
         return str.__str__(str(error))
