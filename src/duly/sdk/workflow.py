@@ -28,6 +28,7 @@ from duly.domain.job import JobSpec, Target, check_spec
 from duly.domain.target import WORKFLOW_HANDLER
 from duly.domain.workflow.step import Approval, Awaited, OnTimeout, Rule, Step
 from duly.sdk.arguments import Arguments
+from duly.sdk.checks import whole
 from duly.sdk.encoding import encoded
 from duly.sdk.task import Task
 from duly.sdk.transactions import instant_of
@@ -153,7 +154,9 @@ class Workflow:
                 name=name,
                 target=plain.spec.target,
                 map=mapped,
-                max_parallel=options.pop("max_parallel", None),
+                max_parallel=None
+                if (most := options.pop("max_parallel", None)) is None
+                else whole(most, "max_parallel", "max_parallel=20"),
                 compensates=undone,
                 inputs=inputs,
                 payload="{}",
