@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from duly.testing.strands import in_strands
 Error = BaseException | type[BaseException]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Script:
     """What befalls one execution. `fail` has an error for each attempt, or None for one that goes well; then they all go well."""
 
@@ -73,6 +74,21 @@ class Stage:
             if (script := self._script_of(attempt)) is not None:
                 self._begin(attempt, script)
         return await inner(attempts)
+
+    def waiting(self) -> list[tuple[str, Script]]:
+        """The scripts that have befallen nobody so far, each with its job."""
+        return [(job, script) for job, scripts in self.by_job.items() for script in scripts]
+
+    @contextlib.contextmanager
+    def first_in_line(self, job: str, script: Script | None) -> Iterator[None]:
+        """Inside, whoever begins of this job first gets the script: it may run before its id is known. After it nobody does by chance."""
+        if script is not None:
+            self.by_job.setdefault(job, []).insert(0, script)
+        try:
+            yield
+        finally:
+            if script is not None and script in (left := self.by_job[job]):
+                left.remove(script)
 
     def last_begun(self) -> ExecutionId | None:
         """The execution whose handler was called last, since `begun` was forgotten."""
