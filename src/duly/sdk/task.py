@@ -30,7 +30,7 @@ class Task(Generic[P, R]):
 
     def __init__(self, app: App, function: Callable[P, R], spec: JobSpec, kind: ExecutorKind) -> None:
         functools.update_wrapper(self, function)
-        self._app = app
+        self.app = app
         self._function = function
         self.spec = spec
         self.arguments = Arguments(function) if spec.batch == 1 else BatchArguments(function)
@@ -46,25 +46,25 @@ class Task(Generic[P, R]):
 
     async def enqueue(self, *args: Any, **kwargs: Any) -> str:
         """Run it as soon as a worker is free; returns the execution's id. Arguments are checked here."""
-        return (await self._app.enqueue_payloads(self, [self.arguments.to_payload(args, kwargs)]))[0]
+        return (await self.app.enqueue_payloads(self, [self.arguments.to_payload(args, kwargs)]))[0]
 
     async def enqueue_in(self, delay: str | float | timedelta, *args: Any, **kwargs: Any) -> str:
         """Run it after a delay such as "5m"."""
         payload = self.arguments.to_payload(args, kwargs)
-        return (await self._app.enqueue_payloads(self, [payload], delay=parse_duration(delay, field="delay")))[0]
+        return (await self.app.enqueue_payloads(self, [payload], delay=parse_duration(delay, field="delay")))[0]
 
     async def enqueue_at(self, when: datetime, *args: Any, **kwargs: Any) -> str:
         """Run it at a time, which needs a zone."""
         payload = self.arguments.to_payload(args, kwargs)
-        return (await self._app.enqueue_payloads(self, [payload], run_at=instant_of(when)))[0]
+        return (await self.app.enqueue_payloads(self, [payload], run_at=instant_of(when)))[0]
 
     async def enqueue_many(self, calls: Iterable[Any]) -> list[str]:
         """Many at once, in one transaction: each is the keyword arguments of one call, or an item of a batch handler."""
-        return await self._app.enqueue_payloads(self, [self.arguments.of_call(call) for call in calls])
+        return await self.app.enqueue_payloads(self, [self.arguments.of_call(call) for call in calls])
 
     def using(self, connection: Any) -> Using:
         """The same in a transaction of yours: `await send_mail.using(connection).enqueue(user_id=7)`. See Using."""
-        return Using(self.name, self.arguments, connection, sealed=self._app.is_sealed)
+        return Using(self.name, self.arguments, connection, sealed=self.app.is_sealed)
 
     def call(self) -> PythonCall:
         """How a worker runs it."""

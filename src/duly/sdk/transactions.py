@@ -152,20 +152,27 @@ def complete_with(attempt: Attempt, connection: Any, result: str | None) -> Any:
 class Transaction:
     """What `ctx.transaction()` gives: a block, `async with` or `with`, whose end is the end of the attempt."""
 
-    __slots__ = ("_attempt", "_block", "_result", "_settle")
+    __slots__ = ("_attempt", "_block", "_opened", "_result", "_settle")
 
-    def __init__(self, attempt: Attempt, result: Callable[[], str | None], settle: Callable[[str | None], None]) -> None:
+    def __init__(
+        self, attempt: Attempt, result: Callable[[], str | None], settle: Callable[[str | None], None], opened: Callable[[Any], None]
+    ) -> None:
         self._attempt = attempt
         self._result = result
         self._settle = settle
+        # Told the connection, and None when the block ends.
+        self._opened = opened
         self._block: Any = None
 
     async def __aenter__(self) -> Any:
         block: AbstractAsyncContextManager[Any] = self._transactions().open(self._attempt, self._result)
         self._block = block
-        return await block.__aenter__()
+        connection = await block.__aenter__()
+        self._opened(connection)
+        return connection
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._opened(None)
         await self._block.__aexit__(kind, error, trace)
         if error is None:
             self._settle(self._result())
@@ -173,9 +180,12 @@ class Transaction:
     def __enter__(self) -> Any:
         block: AbstractContextManager[Any] = self._transactions().open_blocking(self._attempt, self._result)
         self._block = block
-        return block.__enter__()
+        connection = block.__enter__()
+        self._opened(connection)
+        return connection
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._opened(None)
         self._block.__exit__(kind, error, trace)
         if error is None:
             self._settle(self._result())

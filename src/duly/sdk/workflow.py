@@ -55,7 +55,7 @@ class Workflow:
     """A job made of steps. Each declaration is checked at import; the graph as a whole when it is published or run."""
 
     def __init__(self, app: App, spec: JobSpec) -> None:
-        self._app = app
+        self.app = app
         self._spec = replace(spec, target=Target(pool=spec.target.pool, handler=WORKFLOW_HANDLER))
         self._steps: dict[str, Step] = {}
         self.tasks: list[StepTask] = []
@@ -131,19 +131,19 @@ class Workflow:
 
     async def enqueue(self, **payload: Any) -> str:
         """Begin a run; returns its id. Steps take their arguments from the payload by name."""
-        return (await self._app.enqueue_payloads(self, [encoded(payload).decode()]))[0]
+        return (await self.app.enqueue_payloads(self, [encoded(payload).decode()]))[0]
 
     async def enqueue_at(self, when: datetime, **payload: Any) -> str:
         """Begin a run at a time, which needs a zone."""
-        return (await self._app.enqueue_payloads(self, [encoded(payload).decode()], run_at=instant_of(when)))[0]
+        return (await self.app.enqueue_payloads(self, [encoded(payload).decode()], run_at=instant_of(when)))[0]
 
     def _declare(self, function: Callable[..., Any], options: dict[str, Any]) -> StepTask:
         options = dict(options)
         name = options.pop("name", None) or function.__name__
         own = {key: options.pop(key) for key in _OF_A_TASK if key in options}
         given = dict(options.pop("inputs", None) or {})
-        plain = self._app.task_of(function, f"{self.name}.{name}", own)
-        task = StepTask(self._app, function, plain.spec, plain.kind)
+        plain = self.app.task_of(function, f"{self.name}.{name}", own)
+        task = StepTask(self.app, function, plain.spec, plain.kind)
         common = _common(options.pop("after", ()), options)
         mapped = None if options.get("map") is None else _name(options["map"])
         undone = None if options.get("compensates") is None else _name(options["compensates"])
