@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, TypedDict
@@ -23,6 +24,7 @@ from duly.domain.retry import RetryPolicy
 from duly.domain.schedule import DstGap, DstOverlap
 from duly.sdk.after import dependencies_of
 from duly.sdk.alerts import Alert, declared_alert
+from duly.sdk.arguments import Arguments
 from duly.sdk.checks import kind_checked, one_of, whole
 from duly.sdk.limits import Concurrency, Rate, rate_of, unique_of
 from duly.sdk.retry import Retry
@@ -182,14 +184,29 @@ def _limits(function: Callable[..., Any], options: dict[str, Any]) -> Limits:
         rate=None if rate is None else rate.limit,
         unique=unique_of(options.get("unique"), options.get("unique_for")),
     )
-    parameters = inspect.signature(function).parameters
     # The fields of a batch handler's items are its item's, not its own.
-    if options.get("batch", 1) == 1 and not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
-        for name, limit in (("concurrency", limits.concurrency), ("rate", limits.rate), ("unique", limits.unique)):
-            for path in () if limit is None else limit.key:
+    return limits if options.get("batch", 1) > 1 else _located(limits, function)
+
+
+def _located(limits: Limits, function: Callable[..., Any]) -> Limits:
+    """The same with keys as paths into the payload. Of a handler that takes one model a key may name its fields."""
+    keys = {"concurrency": limits.concurrency, "rate": limits.rate, "unique": limits.unique}
+    if not any(limit is not None and limit.key for limit in keys.values()):
+        return limits
+    parameters = inspect.signature(function).parameters
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
+        return limits
+    model = Arguments(function).model
+    located: dict[str, Any] = {}
+    for name, limit in keys.items():
+        if limit is not None and limit.key:
+            paths = tuple(key if model is None else model.path(key) for key in limit.key)
+            for path in paths:
                 if path.partition(".")[0] not in parameters:
-                    raise Invalid("DULY-E118", f"{path!r} is not an argument of the function.", field=name)
-    return limits
+                    fields = "" if model is None else f", and no field of {model.kind.__name__}"
+                    raise Invalid("DULY-E118", f"{path!r} is not an argument of the function{fields}.", field=name)
+            located[name] = replace(limit, key=paths)
+    return replace(limits, **located)
 
 
 def _duration(options: dict[str, Any], key: str) -> Micros | None:

@@ -16,7 +16,9 @@ from duly.ports.handlers import Attempt, ExecutorKind, PythonCall
 from duly.sdk import batch
 from duly.sdk.arguments import Arguments, BatchArguments
 from duly.sdk.context import Context, enter
-from duly.sdk.transactions import Using, instant_of
+from duly.sdk.moments import instant_of
+from duly.sdk.transactions import Using
+from duly.sdk.wishes import NO_WISH, Wish, taken_apart
 
 if TYPE_CHECKING:
     from duly.sdk.app import App
@@ -45,18 +47,28 @@ class Task(Generic[P, R]):
         return self._function(*args, **kwargs)
 
     async def enqueue(self, *args: Any, **kwargs: Any) -> str:
-        """Run it as soon as a worker is free; returns the execution's id. Arguments are checked here."""
-        return (await self.app.enqueue_payloads(self, [self.arguments.to_payload(args, kwargs)]))[0]
+        """Run it as soon as a worker is free; returns the execution's id. Arguments are checked here.
+
+        A handler that takes one model gets it, or its fields. `delay="5m"` or `at=…` says when and `tx=session` in whose transaction,
+        unless the handler has an argument of that name: then see enqueue_in, enqueue_at and using.
+        """
+        return await self._enqueue(args, kwargs)
 
     async def enqueue_in(self, delay: str | float | timedelta, *args: Any, **kwargs: Any) -> str:
         """Run it after a delay such as "5m"."""
-        payload = self.arguments.to_payload(args, kwargs)
-        return (await self.app.enqueue_payloads(self, [payload], delay=parse_duration(delay, field="delay")))[0]
+        return await self._enqueue(args, kwargs, Wish(delay=parse_duration(delay, field="delay")))
 
     async def enqueue_at(self, when: datetime, *args: Any, **kwargs: Any) -> str:
         """Run it at a time, which needs a zone."""
-        payload = self.arguments.to_payload(args, kwargs)
-        return (await self.app.enqueue_payloads(self, [payload], run_at=instant_of(when)))[0]
+        return await self._enqueue(args, kwargs, Wish(run_at=instant_of(when)))
+
+    async def _enqueue(self, args: tuple[Any, ...], kwargs: dict[str, Any], said: Wish = NO_WISH) -> str:
+        payload, wish = taken_apart(self.arguments, args, kwargs, said)
+        if wish.tx is None:
+            return (await self.app.enqueue_payloads(self, [payload], run_at=wish.run_at, delay=wish.delay))[0]
+        answer = self.using(wish.tx).send(payload, wish)
+        made: str = await answer if inspect.isawaitable(answer) else answer
+        return made
 
     async def enqueue_many(self, calls: Iterable[Any]) -> list[str]:
         """Many at once, in one transaction: each is the keyword arguments of one call, or an item of a batch handler."""

@@ -30,8 +30,8 @@ from duly.domain.workflow.step import Approval, Awaited, OnTimeout, Rule, Step
 from duly.sdk.arguments import Arguments
 from duly.sdk.checks import whole
 from duly.sdk.encoding import encoded
+from duly.sdk.moments import instant_of
 from duly.sdk.task import Task
-from duly.sdk.transactions import instant_of
 
 if TYPE_CHECKING:
     from duly.sdk.app import App

@@ -28,7 +28,7 @@ from duly.testing.asserts import enqueued_as_wanted
 from duly.testing.moments import Moment, Span, moment_of, shown, span_of
 from duly.testing.replays import read_run
 from duly.testing.runs import Run
-from duly.testing.stage import Error, Script
+from duly.testing.stage import Error, Script, script_of
 from duly.testing.world import World
 
 Mode = Literal["travel", "manual", "inline"]
@@ -171,13 +171,15 @@ class TestApp:
         `kill_worker_after` kills the worker that runs it once it has run for so long."""
         task = self._task(job)
         if isinstance(task, Task):
-            for option in {"fail", "kill_worker_after", "delay", "at"} & set(getattr(task.arguments, "fields", ())):
+            ours = {"fail": fail, "kill_worker_after": kill_worker_after, "delay": delay, "at": at}
+            meant = {name for name, value in ours.items() if value is not None and kwargs and task.arguments.owns(name, args)}
+            for option in meant | ours.keys() & set(getattr(task.arguments, "fields", ())):
                 hint = f"Use `await {task.name}.enqueue({option}=…)`, and t.inject({task.name}, …) before it."
                 raise Invalid(
                     "DULY-E117", f"{task.name} has an argument {option!r}, which means something else here.", field=option, hint=hint
                 )
         payload = task.arguments.to_payload(args, kwargs) if isinstance(task, Task) else json.dumps(kwargs)
-        script = _script(fail, kill_worker_after)
+        script = script_of(fail, kill_worker_after)
         when = None if at is None else moment_of(at, "at", self._zone)[0]
         wait = None if delay is None else span_of(delay, "delay")
         with self.world.fleet.stage.first_in_line(task.name, script):
@@ -200,7 +202,7 @@ class TestApp:
         Raises Invalid (DULY-E105) when the schedule does not fire then. What has befallen nobody when the test ends is told there, by an
         AssertionError: a test that has injected nothing has shown nothing.
         """
-        script = _script(fail, kill_worker_after)
+        script = script_of(fail, kill_worker_after)
         if script is None:
             raise Invalid("DULY-E118", "Say what befalls it: fail=[…], kill_worker_after=…", field="inject")
         seen = self._job(job)
@@ -301,12 +303,16 @@ class TestApp:
 
     def _enqueued(self, job: Declared | str, at: Moment | None, arguments: dict[str, Any]) -> tuple[list[Execution], list[Execution]]:
         when = None if at is None else moment_of(at, "at", self._zone)[0]
+        task = self.app.tasks.get(self._name(job))
+        model = None if task is None else getattr(task.arguments, "model", None)
         wanted = msgspec.json.decode(msgspec.json.encode(arguments, enc_hook=str))
         found: list[Execution] = []
         others: list[Execution] = []
         for seen in self.world.executions(self._job(job)):
             if seen.trigger in (Trigger.ENQUEUE, Trigger.MANUAL):
                 payload = None if seen.payload is None else msgspec.json.decode(seen.payload)
+                if model is not None and model.argument not in wanted and isinstance(payload, dict):
+                    payload = payload.get(model.argument)
                 fits = not wanted or (isinstance(payload, dict) and all(payload.get(key, ...) == value for key, value in wanted.items()))
                 (found if fits and when in (None, seen.due_at) else others).append(seen)
         return found, others
@@ -390,16 +396,6 @@ class TestApp:
         counts = Counter(seen.state for seen in self.world.executions(None))
         told = ", ".join(f"{count} {state.name.lower()}" for state, count in sorted(counts.items()))
         return f"There are: {told}." if told else "Nothing was enqueued, and nothing has fired."
-
-
-def _script(fail: Sequence[Error | None] | Error | None, kill_worker_after: Span | None) -> Script | None:
-    errors = [fail] if isinstance(fail, BaseException | type) else list(fail or [])
-    for error in errors:
-        kind = error if isinstance(error, type) else type(error)
-        if error is not None and not issubclass(kind, BaseException):
-            raise Invalid("DULY-E118", f"{error!r} is no exception.", field="fail", hint="For example fail=[TimeoutError, None].")
-    kill = None if kill_worker_after is None else span_of(kill_worker_after, "kill_worker_after")
-    return None if not errors and kill is None else Script(errors, kill)
 
 
 def _scheduled(seen: Execution) -> Instant:

@@ -10,9 +10,11 @@ from typing import Any
 
 import msgspec
 
+from duly.domain.errors import Invalid
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.ports.handlers import Attempt, ExecutorKind, PythonCall
+from duly.testing.moments import Span, span_of
 from duly.testing.strands import in_strands
 
 Error = BaseException | type[BaseException]
@@ -123,3 +125,14 @@ class Stage:
             self.kill(attempt.worker_name)
 
         return asyncio.get_running_loop().call_later(script.kill_after / SECOND, kill)
+
+
+def script_of(fail: Sequence[Error | None] | Error | None, kill_worker_after: Span | None) -> Script | None:
+    """What is planned, or None for nothing. Raises Invalid (DULY-E118) for what is no exception."""
+    errors = [fail] if isinstance(fail, BaseException | type) else list(fail or [])
+    for error in errors:
+        kind = error if isinstance(error, type) else type(error)
+        if error is not None and not issubclass(kind, BaseException):
+            raise Invalid("DULY-E118", f"{error!r} is no exception.", field="fail", hint="For example fail=[TimeoutError, None].")
+    kill = None if kill_worker_after is None else span_of(kill_worker_after, "kill_worker_after")
+    return None if not errors and kill is None else Script(errors, kill)
