@@ -17,6 +17,7 @@ from duly.sdk import batch
 from duly.sdk.arguments import Arguments, BatchArguments
 from duly.sdk.context import Context, enter
 from duly.sdk.moments import instant_of
+from duly.sdk.schedules import DeclaredSchedule
 from duly.sdk.transactions import Using
 from duly.sdk.wishes import NO_WISH, Wish, taken_apart
 
@@ -42,6 +43,11 @@ class Task(Generic[P, R]):
     def name(self) -> str:
         """The job's name."""
         return self.spec.name
+
+    @property
+    def schedule(self) -> DeclaredSchedule:
+        """When it fires: `print(nightly_report.schedule.explain())`."""
+        return DeclaredSchedule(self.app, self.spec)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._function(*args, **kwargs)

@@ -31,6 +31,7 @@ from duly.sdk.arguments import Arguments
 from duly.sdk.checks import whole
 from duly.sdk.encoding import encoded
 from duly.sdk.moments import instant_of
+from duly.sdk.schedules import DeclaredSchedule
 from duly.sdk.task import Task
 
 if TYPE_CHECKING:
@@ -64,6 +65,11 @@ class Workflow:
     def name(self) -> str:
         """The job's name."""
         return self._spec.name
+
+    @property
+    def schedule(self) -> DeclaredSchedule:
+        """When it fires: `print(nightly_report.schedule.explain())`."""
+        return DeclaredSchedule(self.app, self._spec)
 
     @property
     def spec(self) -> JobSpec:
