@@ -20,15 +20,13 @@ from duly.domain.ids import parse_job_id
 from duly.domain.instants import DAY, Instant, to_datetime, to_rfc3339
 from duly.domain.job import Timing, schedule_of
 from duly.domain.schedule import explain_fire, fires
-from duly.domain.spreading import Load, busiest
+from duly.domain.spreading import HERD, Load, busiest
 from duly.domain.words import describe, lint
 from duly.sdk import calls
 from duly.sdk.client import Client
 from duly.wire.jobs import JobView
 from duly.wire.upcoming import MoveView
 
-# From so many fires in one minute on, a herd is worth a word.
-HERD = 10
 # So many moves go in one request.
 PER_CALL = 200
 

@@ -2,7 +2,7 @@
 
 Failure                 the attempt failed; says whether and when it is tried again
 ├── RetryLater("30s")   try again then, whatever the policy's wait is
-└── GiveUp("why")       do not try again: straight to the dead letters
+└── GiveUp("why")       do not try again: straight to the dead letters; also called DeadLetter
 Snooze("5m")            no failure: call me again then, at no cost in attempts
 Discard("why")          no failure and no success: there is nothing to do any more
 Died                    the process that ran it is gone; counted as a loss, not as a failure
@@ -68,6 +68,10 @@ class GiveUp(Failure):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, type="GiveUp", retry=False)
+
+
+# The same by the name of the place where it ends.
+DeadLetter = GiveUp
 
 
 class Snooze(Exception):
