@@ -5,16 +5,24 @@ from __future__ import annotations
 import json
 import sqlite3
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from duly.cli.doctor.alerts import latest, usable
 from duly.cli.doctor.machine import age_of_zones
-from duly.cli.doctor.server import _clocks, _cluster, _zones
+from duly.cli.doctor.server import _clocks, _cluster, _zones, clocks_ahead
+from duly.domain.calendars import OnExcluded
+from duly.domain.dst import DstGap, DstOverlap
+from duly.domain.instants import from_rfc3339
+from duly.domain.job import JobType
+from duly.wire.alerts import ChannelView, DeliveryView, RuleView
 from duly.wire.cluster import ClusterView
 from duly.wire.fleet import WorkerView
+from duly.wire.jobs import JobView
 from tests.cli.processes import Running, duly, environment
 
 
@@ -279,3 +287,102 @@ def test_a_herd_and_an_odd_schedule_are_findings(start: Callable[..., Running], 
     assert "odd" in found["lint"][0]["text"]
     assert found["dispatchers"][0]["verdict"] == found["clocks"][0]["verdict"] == "pass"
     assert found["dead man"][0]["verdict"] == "note"
+
+
+def job(name: str, schedule: str, **more: object) -> JobView:
+    said = {"jobId": "job_" + "0" * 31 + "1", "name": name, "type": JobType.CRON, "schedule": schedule, "timezone": "Europe/Berlin"}
+    rules = {
+        "dstGap": DstGap.RUN_AFTER,
+        "dstOverlap": DstOverlap.FIRST,
+        "seconds": False,
+        "calendars": [],
+        "onExcluded": OnExcluded.SKIP,
+        "jitterSec": 0.0,
+    }
+    return stub(JobView, said | rules | more)
+
+
+def stub(view: type[Any], said: dict[str, object]) -> Any:
+    """A view of which only this is known; all else is null."""
+    return view(**{field.name: said.get(field.encode_name) for field in msgspec.structs.fields(view)})
+
+
+def test_schedules_that_meet_a_change_of_the_clocks_are_noted_with_what_happens() -> None:
+    now = from_rfc3339("2026-01-15T12:00:00Z")
+    jobs = [
+        job("late", "30 2 * 10 *"),
+        job("nightly", "30 2 * * *"),
+        job("skipping", "15 2 * * *", dstGap=DstGap.SKIP),
+        job("at-noon", "0 12 * * *"),
+        job("often", "*/5 * * * *"),
+        job("asked", "30 2 * * *", type=JobType.ON_DEMAND),
+    ]
+
+    [note] = clocks_ahead(jobs, {}, now)
+
+    assert (note.check, note.verdict) == ("dst", "note")
+    assert note.text == (
+        "3 schedules meet a change of the clocks within a year: "
+        "nightly on 2026-03-29 (02:30 does not exist on this day; runs at 03:00), "
+        "skipping on 2026-03-29 (02:15 does not exist on this day and is left out), "
+        "late on 2026-10-25 (02:30 happens twice on this day; runs at the first)"
+    )
+    assert "dstGap" in (note.fix or "")
+    assert list(clocks_ahead(jobs[3:], {}, now)) == []
+
+
+def test_channels_that_would_tell_nobody_are_findings() -> None:
+    def channel(name: str, **more: object) -> ChannelView:
+        return stub(ChannelView, {"name": name, "kind": "webhook", "url": f"https://{name}.example/hook", "enabled": True} | more)
+
+    def delivery(channel: str, event: str = "opened", *, tries: int = 1, **more: object) -> DeliveryView:
+        return stub(DeliveryView, {"channel": channel, "event": event, "tries": tries} | more)
+
+    sent = {"sentAt": "2026-03-08T07:00:00Z"}
+    names = ("well", "fails", "off", "bad", "masked", "new", "unused")
+    rule = stub(RuleView, {"name": "all", "enabled": True, "channels": list(names[:-1])})
+    channels = [channel(name) for name in names]
+    channels[2].enabled = False
+    channels[3].url = "https://[::1"
+    channels[4].url = "https://hooks.example/…"
+    newest = [delivery("well", error="no answer"), delivery("well", "resolved", **sent), delivery("new", tries=0)]
+    older = [
+        delivery("fails", tries=9, givenUpAt="2026-03-08T07:00:00Z", error="404\x1b[31m"),
+        delivery("well", error="no answer"),
+        delivery("masked", **sent),
+    ]
+
+    found = list(usable(channels, [rule], latest([newest, older], names)))
+
+    assert [(finding.verdict, finding.text) for finding in found] == [
+        ("warn", "the last alert by fails was given up (9 tries): 404\\x1b[31m"),
+        ("warn", "off is off: all would tell nobody by it"),
+        ("warn", "the address of bad is none: Invalid IPv6 URL"),
+        ("note", "no recent alert went out by new: whether they arrive is not known"),
+    ]
+    assert [finding.check for finding in found] == ["channel"] * 4
+    assert all("duly alert" in (finding.fix or "") for finding in found)
+    assert (found[0].fix or "").startswith("duly alert test fails")
+
+
+def test_no_more_incidents_are_looked_at_than_it_takes() -> None:
+    looked: list[int] = []
+
+    def incidents() -> Iterator[list[DeliveryView]]:
+        for nth in range(10):
+            looked.append(nth)
+            yield [stub(DeliveryView, {"channel": "ops", "event": "opened", "tries": 1})]
+
+    assert latest(incidents(), {"ops"}).keys() == {"ops"}
+    assert looked == [0]
+
+
+def test_a_channel_that_was_never_tried_is_a_note(server: Running) -> None:
+    server.duly("alert", "set-channel", "quiet", "-", stdin=json.dumps({"kind": "webhook", "url": "https://127.0.0.1/hook"}))
+    server.duly("alert", "set-rule", "quiet", "-", stdin=json.dumps({"kind": "failures", "count": 2, "channels": ["quiet"]}))
+
+    [found] = findings(server.duly("doctor", "--json").out)["channel"]
+
+    server.duly("alert", "delete-rule", "quiet")
+    server.duly("alert", "delete-channel", "quiet")
+    assert (found["verdict"], found["fix"]) == ("note", "duly alert test quiet")

@@ -49,6 +49,12 @@ class TestStructure:
             words = Counter(re.findall(r"{{-? *(if|range|with|define|end)\b", text))
             assert words["end"] == words["if"] + words["range"] + words["with"] + words["define"], path.name
 
+    def test_no_service_puts_settings_into_a_pod(self) -> None:
+        """One of the name `duly` would: DULY_PORT=tcp://…, which is no port."""
+        for name in ("server.yaml", "workers.yaml"):
+            text = (CHART / "templates" / name).read_text()
+            assert text.count("      enableServiceLinks: false\n") == text.count("kind: Deployment\n"), name
+
     def test_the_schema_is_one(self) -> None:
         schema = json.loads((CHART / "values.schema.json").read_text())
 

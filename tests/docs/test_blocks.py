@@ -27,7 +27,7 @@ BLOCK = re.compile(r"^([ ]*)```([a-z]*)[^\n]*\n(.*?)^[ ]*```[ ]*$", re.DOTALL | 
 EXCUSED = {
     "": "drawings and output, which no machine reads",
     "text": "settings of a deployment: test_tutorials reads them",
-    "sql": "test_tutorials and the tests of transactions run it on PostgreSQL",
+    "sql": "test_tutorials, test_explanations and the tests of transactions run it",
     "promql": "tests/deploy has every expression from the rules, and Prometheus reads those",
     "dockerfile": "a last stage of the reader's own, on an image that only he has",
     "ini": "systemd's own files are in deploy/, where tests/deploy checks them",

@@ -9,18 +9,22 @@ from urllib.parse import urlsplit
 from duly import config
 from duly.cli import output
 from duly.cli.cluster import SKEWED_MS, skew
+from duly.cli.doctor.alerts import told
 from duly.cli.doctor.findings import FAIL, NOTE, PASS, WARN, Finding, plural, some
 from duly.cli.doctor.machine import age_of_zones
 from duly.cli.fleet import handler_of, serves
 from duly.cli.places import near
 from duly.cli.schedules import herd, lint_of
-from duly.cli.upcoming import calendars_of
+from duly.cli.upcoming import calendars_of, timing_of
 from duly.domain.calendars import Calendar
-from duly.domain.errors import DulyError, Forbidden
-from duly.domain.instants import SECOND, Instant, Micros, to_datetime
+from duly.domain.clock_changes import Touch, next_touch
+from duly.domain.errors import DulyError
+from duly.domain.ids import parse_job_id
+from duly.domain.instants import DAY, SECOND, Instant, Micros, to_datetime
+from duly.domain.job import schedule_of
 from duly.domain.target import SHELL_HANDLER
+from duly.domain.zones import instant_to_local
 from duly.sdk import calls
-from duly.sdk.alert_calls import list_channels, list_rules
 from duly.sdk.client import Client
 from duly.sdk.cluster import show_cluster
 from duly.wire.cluster import ClusterView, ShardView
@@ -30,6 +34,8 @@ from duly.wire.targets import TargetShape
 
 MOST_JOBS = 2000
 LONG_WAIT: Micros = 60 * SECOND
+# Every zone that changes its clocks does so within it.
+AHEAD: Micros = 366 * DAY
 
 
 def server(settings: config.Settings) -> Iterator[Finding]:
@@ -65,9 +71,11 @@ def server(settings: config.Settings) -> Iterator[Finding]:
         yield from _zones(cluster)
         yield from _workers(workers, jobs)
         yield from _schedules(jobs)
-        yield from _crowds(jobs, calendars_of(client, jobs), output.now())
+        calendars = calendars_of(client, jobs)
+        yield from _crowds(jobs, calendars, output.now())
+        yield from clocks_ahead(jobs, calendars, output.now())
         yield from _queues(client.send(calls.list_pools()).items)
-        yield from _told(client, settings)
+        yield from told(client, settings)
 
 
 def _queues(pools: Sequence[PoolView]) -> Iterator[Finding]:
@@ -195,20 +203,28 @@ def _crowds(jobs: Sequence[JobView], calendars: Mapping[str, Calendar], now: Ins
         yield Finding("lint", WARN, f"{some(list(dict.fromkeys(odd)))} may not fire as was meant", fix)
 
 
-def _told(client: Client, settings: config.Settings) -> Iterator[Finding]:
-    """Whether anybody would hear of trouble."""
-    try:
-        rules, channels = client.send(list_rules()).items, client.send(list_channels()).items
-    except Forbidden:
+def clocks_ahead(jobs: Sequence[JobView], calendars: Mapping[str, Calendar], now: Instant) -> Iterator[Finding]:
+    """Schedules that name a time which will not exist, or will come twice, within a year, and what becomes of it. No fault."""
+    touched = sorted(_touches(jobs, calendars, now), key=lambda found: found[1].at)
+    if not touched:
         return
-    if rules and not channels:
-        yield Finding("alerts", WARN, f"{plural(len(rules), 'rule')} and no channel: nobody is told", "duly alert set-channel -h")
-    elif channels:
-        names = some([channel.name for channel in channels])
-        yield Finding("alerts", PASS, f"{plural(len(rules), 'rule')} told by {names}; `duly alert test NAME` tries one")
-    if settings.deadman_url is None:
-        yield Finding(
-            "dead man", NOTE, "nobody outside would hear this scheduler fall silent", "Set DULY_DEADMAN_URL; docs/how-to/alerts.md"
-        )
-    else:
-        yield Finding("dead man", PASS, "its silence is heard outside (DULY_DEADMAN_URL)")
+    told = [f"{name} on {instant_to_local(touch.zone, touch.at):%Y-%m-%d} ({touch.words})" for name, touch in touched]
+    text = (
+        f"{plural(len(touched), 'schedule')} {'meets' if len(touched) == 1 else 'meet'} a change of the clocks within a year: {some(told)}"
+    )
+    yield Finding("dst", NOTE, text, "If that is not meant: dstGap and dstOverlap of the job; duly schedule explain JOB shows its fires")
+
+
+def _touches(jobs: Sequence[JobView], calendars: Mapping[str, Calendar], now: Instant) -> Iterator[tuple[str, Touch]]:
+    """The first of each job: a few steps for each change of its zone, however often it fires."""
+    for job in jobs:
+        if job.type == "ON_DEMAND":
+            continue
+        try:
+            schedule = schedule_of(timing_of(job, calendars), parse_job_id(job.job_id))
+        except DulyError:
+            # The lint says so.
+            continue
+        touch = None if schedule is None else next_touch(schedule, now, now + AHEAD)
+        if touch is not None:
+            yield job.name, touch
