@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from duly import App, Context, Invalid, Retry, Rule, Secret, current
+from duly import App, Conflict, Context, Invalid, Retry, Rule, Secret, current
 from duly.domain.ids import parse_execution_id
 from duly.domain.instants import SECOND
 from duly.domain.job import JobType, Priority
@@ -317,6 +317,31 @@ async def test_a_job_that_is_gone_from_the_code_is_archived_and_others_are_left_
     assert now["gone"].pause_reason == ARCHIVED == "archived: no longer declared in the code"
     for app in (before, after, other):
         await app.close()
+
+
+async def test_two_applications_do_not_undo_each_others_jobs_of_one_name(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'app.db'}"
+    shop, crm, renamed = App("shop", store=store), App("crm", store=store), App("store", store=store, formerly="shop")
+    for app, cron in ((shop, "0 3 * * *"), (crm, "0 4 * * *"), (renamed, "0 5 * * *")):
+        app.job(cron=cron, name="report")(_nothing)
+    first = (await shop.publish())["report"]
+
+    with pytest.raises(Conflict, match="another application, 'shop'") as refused:
+        await crm.publish()
+    taken_over = (await renamed.publish())["report"]
+    with pytest.raises(Conflict, match="another application, 'store'"):
+        await shop.publish()
+
+    assert refused.value.code == "DULY-E208"
+    assert (taken_over.id, taken_over.version.version) == (first.id, 2)
+    for app in (shop, crm, renamed):
+        await app.close()
+
+
+async def test_enqueueing_nothing_is_nothing(app: App) -> None:
+    task = app.job(name="nothing")(_nothing)
+
+    assert await task.enqueue_many([]) == []
 
 
 async def test_archiving_leaves_what_is_not_active_as_it_is(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ log = logging.getLogger("duly")
 class App(sdk.App):
     """Jobs declared in code, on the store that `store` or DULY_STORE names: a SQLite file by default."""
 
-    def __init__(self, name: str, *, store: str | None = None) -> None:
-        super().__init__(name, store=store)
+    def __init__(self, name: str, *, store: str | None = None, formerly: str | None = None) -> None:
+        super().__init__(name, store=store, formerly=formerly)
         self.is_sealed = config.is_set("DULY_PAYLOAD_KEYS")
         # Opened and closed by the lifespan.
         self.dashboards: list[MountedDashboard] = []

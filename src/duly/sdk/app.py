@@ -36,15 +36,17 @@ ARCHIVED = "archived: no longer declared in the code"
 class App(DeclaresAlerts):
     """Jobs declared in code. `connect` is supplied where the parts are put together (`duly.App`).
 
-    The name says whose jobs are whose on a store: publishing archives what an application of the same name no longer declares.
+    The name says whose jobs are whose on a store: publishing archives what an application of the same name no longer declares, and leaves
+    alone what another application declares. One that has got another name says which it had (`formerly`) and takes its jobs over.
     """
 
-    def __init__(self, name: str, *, store: str | None = None) -> None:
+    def __init__(self, name: str, *, store: str | None = None, formerly: str | None = None) -> None:
         hint = "1 to 128 letters, digits and . _ : / @ -, starting with a letter or digit."
         kind_checked(name, (str,), "name", "the name of an application", hint)
         if not NAME.match(name):
             raise Invalid("DULY-E118", f"{name[:40]!r} is not the name of an application.", field="name", hint=hint)
         self.name = name
+        self.formerly = formerly
         self.store = store
         # Whether payloads are encrypted before they are stored.
         self.is_sealed = False
@@ -207,7 +209,8 @@ class App(DeclaresAlerts):
         link.published.update(published)
         specs = [task.spec for task in self.declared.values()]
         await publish_alerts(connection.alerts, connection.actor, _source(self.name), specs)
-        for job in await connection.jobs.of_source(connection.actor, _source(self.name)):
+        theirs = [_source(name) for name in (self.name, self.formerly) if name is not None]
+        for job in [job for source in theirs for job in await connection.jobs.of_source(connection.actor, source)]:
             # One that fires, or whose pause ends by itself.
             if job.state is JobState.ACTIVE and job.version.spec.name not in self.declared:
                 # A job that has just fired its last fire, or was cancelled, needs no archiving any more.
@@ -227,11 +230,25 @@ class App(DeclaresAlerts):
             except Conflict:
                 existing = await jobs.named(actor, task.name)
         assert existing is not None
+        self._refuse_anothers(existing)
         if existing.version.spec != spec:
             existing = await jobs.change_spec(actor, existing, spec, now)
         if existing.state is JobState.PAUSED and existing.pause_reason == ARCHIVED:
             existing = await jobs.resume(actor, existing.id)
         return existing
+
+    def _refuse_anothers(self, existing: Job) -> None:
+        """Two that declare one name would undo each other's version with every start."""
+        source = existing.version.spec.source
+        if source is None or not source.startswith(_source("")) or source in (_source(self.name), _source(self.formerly or self.name)):
+            return
+        other = source.removeprefix(_source(""))
+        raise Conflict(
+            "DULY-E208",
+            f"The job {existing.version.spec.name!r} is declared by another application, {other!r}.",
+            field="name",
+            hint=f"Give one of the two another name. If this application was called {other!r} before: App({self.name!r}, formerly={other!r}).",
+        )
 
     async def _publish_calendars(self, connection: Connection, task: Task[Any, Any] | Workflow) -> None:
         """Bring those that the job names and this application declares."""
@@ -243,6 +260,8 @@ class App(DeclaresAlerts):
         self, task: Task[Any, Any] | Workflow, payloads: Sequence[str], *, run_at: Instant | None = None, delay: Micros | None = None
     ) -> list[str]:
         """Enqueue executions of a declared job; the job is published first if nobody did."""
+        if not payloads:
+            return []
         connection = await self.connection()
         wanted = [Wanted(payload=payload, run_at=run_at, delay=delay) for payload in payloads]
         job = await self.known(task)
