@@ -317,6 +317,46 @@ def test_a_calendar_expression_that_has_no_equal_is_refused(text: str) -> None:
         systemd_calendar.read(text).timing("UTC")
 
 
+# What `systemd-analyze calendar` (252) answers with "Invalid argument": such a timer has never elapsed.
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Fri..Mon 05:00", "Fri-Mon 05:00", "Sun..Sat 05:00", "Mon..Tue,Sun..Mon 05:00", "Mon,,Wed 05:00", "Tues 05:00", "Thurs 05:00",
+        "*:*/15", "*/2:00", "*,5:00", "1,*:00", "*-*-*,1 05:00", "*-*-1, 05:00", "*:0/60", "*-*-31/2", "*-*-5/40", "5/:00", "5..:00",
+        "*-*~3..1", "*-*~31", "*-*~1/1", "24:00", "2026-05", "daily 05:00", "Mon daily", "+5:00",
+    ],
+)  # fmt: skip
+def test_what_systemd_refuses_has_no_fires(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        systemd_calendar.read(text)
+    [draft] = systemd.read(
+        systemd.parse_unit(f"[Timer]\nOnCalendar={text}\n"), systemd.parse_unit("[Service]\nExecStart=/bin/a"), name="a.timer", zone="UTC"
+    )
+    assert draft.body is None
+    assert draft.old is None
+    assert draft.cannot
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("Sat..Sun,Wed 05:00", "2026-08-01T05:00:00"),
+        ("Mon, 05:00", "2026-08-03T05:00:00"),
+        ("*:0/15", "2026-08-01T00:15:00"),
+        ("5..24/2:50", "2026-08-01T05:50:00"),
+        ("5..10/40:00", "2026-08-01T05:00:00"),
+        ("*-*~*", "2026-08-02T00:00:00"),
+        ("*-*~7..17/3", "2026-08-16T00:00:00"),
+        ("*-*~24/15", "2026-08-08T00:00:00"),
+        ("bi-annually", "2027-01-01T00:00:00"),
+        ("05:00 utc", "2026-08-01T05:00:00"),
+        ("05:00 CET", "2026-08-01T03:00:00"),
+    ],
+)
+def test_what_systemd_takes_elapses_when_it_says(text: str, first: str) -> None:
+    assert systemd_calendar.read(text).fires("UTC", BEGIN, END)[0] == datetime.fromisoformat(f"{first}+00:00").timestamp()
+
+
 def test_what_fires_too_often_is_compared_over_fewer_days() -> None:
     found = preview([beat()["heartbeat"]], NOW, 400, most=10_000)[0]
 
