@@ -215,6 +215,9 @@ def test_a_beat_schedule_is_read_and_never_run() -> None:
     assert report is not None
     assert report["target"] == {"pool": "reports", "handler": "shop.tasks.nightly_report"}
     assert report["payload"] == {"region": "eu"}
+    # A plain task is not tried again.
+    assert all(draft.body["retryPolicy"] == {"maxAttempts": 1} for draft in found.values() if draft.body is not None)
+    assert any("autoretry_for" in note for note in found["nightly-report"].notes)
     assert (report["timezone"], report["dstGap"], report["dstOverlap"]) == (BERLIN, "shift", "first")
     assert found["sync"].body is not None
     assert found["sync"].body["payload"] == {"args": [16, "full"]}
