@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections import Counter
 from datetime import UTC, datetime
 from functools import cache
@@ -294,6 +295,80 @@ def test_cronjobs_keep_their_policies() -> None:
     assert [one.key for one in found["odd-days"].decisions] == ["image", "env", "volumes"]
     assert "starts by itself" in str(found["entrypoint"].cannot)
     assert "2 containers" in str(found["two"].cannot)
+
+
+def container(**more: Any) -> Draft:
+    pod = {"containers": [{"image": "a", **more}]}
+    document = {
+        "kind": "CronJob",
+        "metadata": {"name": "a"},
+        "spec": {"schedule": "@daily", "jobTemplate": {"spec": {"template": {"spec": pod}}}},
+    }
+    [draft] = kubernetes.read([document], zone="UTC")
+    return draft
+
+
+def test_variables_in_a_command_are_expanded_as_the_kubelet_does() -> None:
+    draft = container(
+        command=["sh", "-c", "backup --to $(TARGET) --at $(date +%F) $HOME $$ $$(TARGET) $(NOBODY) $(", "$("],
+        args=["$(WITH_MORE)", "$$$(HOST)", "$(LATER)$x$"],
+        env=[
+            {"name": "HOST", "value": "s3"},
+            {"name": "TARGET", "value": "$(HOST)/shop"},
+            {"name": "WITH_MORE", "value": "$$(HOST) $(LATER) $(TARGET)"},
+            {"name": "LATER", "value": 7},
+            {"name": "EMPTY"},
+        ],
+    )
+
+    assert draft.body is not None
+    assert draft.body["target"]["shell"] == [
+        "sh",
+        "-c",
+        "backup --to s3/shop --at $(date +%F) $HOME $ $(TARGET) $(NOBODY) $(",
+        "$(",
+        "$(HOST) $(LATER) s3/shop",
+        "$s3",
+        "7$x$",
+    ]
+    assert draft.body["target"]["env"] == {
+        "HOST": "s3",
+        "TARGET": "s3/shop",
+        "WITH_MORE": "$(HOST) $(LATER) s3/shop",
+        "LATER": "7",
+        "EMPTY": "",
+    }
+    assert [one.key for one in draft.decisions] == ["image"]
+
+
+def test_a_command_with_a_value_that_only_the_cluster_knows_needs_a_decision() -> None:
+    secret = {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}}
+    address = {"name": "DSN", "value": "postgres://shop:$(PASSWORD)@db"}
+    direct = container(command=["dump", "--password=$(PASSWORD)"], env=[secret])
+    through = container(command=["dump", "$(DSN)"], env=[secret, address])
+    sources = container(command=["sh", "-c", "dump $(TOKEN) $(date +%F)"], envFrom=[{"secretRef": {"name": "tokens"}}])
+    service = container(command=["curl", "$(SHOP_SERVICE_HOST)"])
+
+    assert direct.body is not None
+    assert direct.body["target"]["shell"] == ["dump", "--password=$(PASSWORD)"]
+    for draft, used in (
+        (direct, "$(PASSWORD)"),
+        (through, "$(PASSWORD), $(DSN)"),
+        (sources, "$(TOKEN)"),
+        (service, "$(SHOP_SERVICE_HOST)"),
+    ):
+        [decision] = [one for one in draft.decisions if one.key == "variables"]
+        assert f"the values of {used} into" in decision.question
+    assert "variables" not in [one.key for one in container(command=["sh", "-c", "echo $(hostname)"]).decisions]
+
+
+@pytest.mark.parametrize("text", ["$(" * 400_000, "$" * 800_000, "$(a" * 300_000 + ")"])
+def test_no_text_makes_the_expansion_slow(text: str) -> None:
+    began = time.perf_counter()
+
+    container(command=[text])
+
+    assert time.perf_counter() - began < 5
 
 
 @pytest.mark.parametrize(
