@@ -443,6 +443,23 @@ def test_what_fires_too_often_is_compared_over_fewer_days() -> None:
     assert found.difference.is_none
 
 
+def test_cronies_dash_keeps_a_command_out_of_the_log_and_nothing_else() -> None:
+    found = by_name(
+        crontab.read("-*/5 * * * * /bin/a\n-@daily /bin/b\n-30 2 * * * root /bin/c\n- 5 * * * /bin/d\n", zone="UTC", system=False)
+    )
+    [system] = crontab.read("-30 2 * * * root /bin/c\n", zone="UTC", system=True)
+
+    assert [(draft.body or {}).get("schedule") for draft in found.values()] == ["*/5 * * * *", "@daily", "30 2 * * *", None]
+    assert found["a"].source == "-*/5 * * * * /bin/a"
+    assert any("syslog" in note for note in found["a"].notes)
+    assert found["a"].body is not None
+    assert found["a"].body["target"]["shell"] == ["/bin/a"]
+    assert found["b"].old is not None
+    assert len(found["b"].old(BEGIN, END)) == DAYS
+    assert system.body is not None
+    assert (system.body["schedule"], system.name) == ("30 2 * * *", "c")
+
+
 def test_names_stay_apart_and_stay_the_same() -> None:
     text = "0 1 * * * /bin/a\n0 2 * * * /bin/a\n0 3 * * * /bin/b\n"
 
