@@ -168,6 +168,56 @@ def test_github_fires_in_utc() -> None:
     assert "out of range" in str(wrong.cannot)
 
 
+def workflow(*schedules: Any) -> list[Draft]:
+    return github.read({"on": {"schedule": list(schedules), "workflow_dispatch": None}}, file="a.yml", repository="a/b")
+
+
+def test_what_github_does_not_take_has_never_run() -> None:
+    macro, sunday, seconds, zone, unknown = workflow(
+        {"cron": "@daily"},
+        {"cron": "0 5 * * 7"},
+        {"cron": "0 0 5 * * *"},
+        {"cron": "0 5 * * *", "timezone": "Mars/Base"},
+        {"cron": "0 5 * * *", "x": 1},
+    )
+
+    assert (macro.body, macro.old) == (None, None)
+    assert "GitHub does not take @daily and never ran it; write 0 0 * * *" in str(macro.cannot)
+    assert "out of range" in str(sunday.cannot)
+    assert "6 fields" in str(seconds.cannot)
+    assert "Mars" in str(zone.cannot)
+    assert "x beside cron" in str(unknown.cannot)
+
+
+def test_github_starts_nothing_more_often_than_every_five_minutes() -> None:
+    minutely, edges, calm, apart = workflow(
+        {"cron": "* * * * *"}, {"cron": "0,58 * * * *"}, {"cron": "*/5 * * * *"}, {"cron": "0,58 3 * * *"}
+    )
+
+    for draft, before, now in ((minutely, 288, 1440), (edges, 25, 48), (calm, 288, 288), (apart, 2, 2)):
+        assert draft.old is not None
+        assert len(draft.old(BEGIN - 1, BEGIN + 86_399)) == before
+        difference = seen(draft, 2).difference
+        assert difference is not None
+        assert difference.is_none is (before == now)
+        assert any("every 5 minutes at most" in note for note in draft.notes) is (before != now)
+
+
+def test_a_timezone_beside_github_s_cron_is_kept() -> None:
+    fixed, wild = workflow({"cron": "30 2 * * *", "timezone": BERLIN}, {"cron": "*/15 * * * *", "timezone": BERLIN})
+    spring = int(datetime(2027, 3, 28, 1, tzinfo=UTC).timestamp())
+
+    assert fixed.body is not None
+    assert (fixed.body["schedule"], fixed.body["timezone"]) == ("30 2 * * *", BERLIN)
+    assert fixed.old is not None
+    # "A 2:30 AM schedule advances to 3:00 AM", says GitHub.
+    assert fixed.old(spring - 7200, spring + 7200) == [spring]
+    for draft in (fixed, wild):
+        assert seen(draft).difference is not None
+        assert seen(draft).difference.is_none
+        assert any("comes twice" in note for note in draft.notes)
+
+
 # ---------------------------------------------------------------- what becomes of them
 
 

@@ -103,8 +103,7 @@ def _timing(text: str, zone: str) -> tuple[dict[str, Any], OldFires]:
 
 def _written(text: str, expression: Expression) -> dict[str, Any]:
     """The text as it stands where Duly reads the same in it; otherwise the same days, written so that they are."""
-    vixie = five_fields.read(text.replace("?", "*"), five_fields.GITHUB)
-    if vixie.needs_both == expression.needs_both:
+    if five_fields.read(text, five_fields.DULY).needs_both == expression.needs_both:
         try:
             parse_cron(text)
         except Invalid:
