@@ -164,6 +164,7 @@ class _Reader:
             self._said.set("weekdays", self._weekdays())
         elif word in _MONTHS:
             self._said.set("months", self._months())
+            self._said.set("period", "year")
         elif (word in _ORDINALS or word == "last" or _ORDINAL.fullmatch(word)) and self._peek(1) not in ("minute", "hour", "day"):
             self._month_days()
         else:
