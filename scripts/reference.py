@@ -145,7 +145,7 @@ def _usage(command: Command) -> str:
     """One command: its words, what it is for, and its own options; those of every command are told once."""
     parser = command.parser()
     places = " ".join(f"[{_place(action)}]" if action.nargs in ("?", "*") else _place(action) for action in parser.arguments)
-    own = [action for action in parser.options if not set(action.option_strings) & _EVERYWHERE]
+    own = [action for action in parser.told_options if not set(action.option_strings) & _EVERYWHERE]
     rows = [f"| `{_place(action)}` | {_told(action)} |" for action in parser.arguments if action.help]
     rows += [f"| {', '.join(f'`{name}`' for name in action.option_strings)} | {_told(action)} |" for action in own]
     head = f"**`{command.path}{f' {places}' if places else ''}`**: {command.summary[:1].lower()}{command.summary[1:].rstrip('.')}."

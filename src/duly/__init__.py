@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from duly.compose.app import App
-    from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, LeaseLost, NotFound, TooLarge, Unavailable
+    from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, LeaseLost, NotFound, TooLarge, TooMany, Unavailable
     from duly.domain.secrets import Secret
-    from duly.ports.endings import Discard, GiveUp, RetryLater, Snooze
+    from duly.ports.endings import DeadLetter, Discard, GiveUp, RetryLater, Snooze
     from duly.sdk.after import After
     from duly.sdk.client import Client
     from duly.sdk.context import Cancelled, Context, current
@@ -26,6 +26,7 @@ __all__ = [
     "Concurrency",
     "Conflict",
     "Context",
+    "DeadLetter",
     "Discard",
     "DulyError",
     "Forbidden",
@@ -50,7 +51,7 @@ _HOMES = {
     "duly.compose.app": ("App",),
     "duly.domain.errors": ("Conflict", "DulyError", "Forbidden", "Invalid", "LeaseLost", "NotFound", "TooLarge", "TooMany", "Unavailable"),
     "duly.domain.secrets": ("Secret",),
-    "duly.ports.endings": ("Discard", "GiveUp", "RetryLater", "Snooze"),
+    "duly.ports.endings": ("DeadLetter", "Discard", "GiveUp", "RetryLater", "Snooze"),
     "duly.sdk.after": ("After",),
     "duly.sdk.client": ("Client",),
     "duly.sdk.context": ("Cancelled", "Context", "current"),

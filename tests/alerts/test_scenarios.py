@@ -153,6 +153,28 @@ async def test_what_waits_is_late_and_then_missed(town: Town, moods: dict[str, A
     assert [title[:37] for title in await town.look(alerter)] == ["Recovered: nightly was missed: the run"[:37]]
 
 
+@pytest.mark.parametrize("has_ended", [True, False])
+async def test_what_began_late_after_an_outage_is_late_also_to_a_rule_about_all_jobs(
+    town: Town, moods: dict[str, Any], has_ended: bool
+) -> None:
+    await town.rule(Kind.LATE, condition={"after": 5 * MINUTE})
+    await town.create(name="nightly", schedule="0 13 * * *", catchUp="latest")
+    await town.create(name="other", schedule="0 14 * * *")
+    alerter = town.alerter()
+    assert await town.look(alerter) == []
+
+    # Nobody has dispatched for a while; then it is caught up with at once, and nobody sees it wait.
+    town.clock.turn(3600 + 600)
+    await town.dispatcher().step(town.clock.now())
+    if has_ended:
+        await work_off(town)
+    else:
+        await (await town.worker())._claim(town.clock.now())
+
+    assert await town.look(alerter) == ["nightly is late by 10m"]
+    assert await town.look(alerter) == []
+
+
 async def test_a_dispatcher_that_stands_still_makes_jobs_missed_until_it_is_back(town: Town, moods: dict[str, Any]) -> None:
     await town.rule(Kind.MISSED, condition={"after": 2 * MINUTE})
     await town.create(name="nightly", schedule="0 13 * * *")
@@ -223,8 +245,30 @@ async def test_no_success_for_too_long_is_told_of_a_named_job(town: Town, moods:
     assert await town.look(alerter) == []
     town.clock.turn(200)
     assert await town.look(alerter) == ["job has not succeeded for 1h1m"]
+    # Its last run was a success: nothing is said of how that ended.
+    assert "ended with" not in town.pager.told[0][1].text
     await run(town, job, moods)
     assert (await town.look(alerter))[0].startswith("Recovered: job has not succeeded")
+
+
+async def test_an_open_incident_counts_what_has_come_since_and_tells_nobody_again(town: Town, moods: dict[str, Any]) -> None:
+    await town.rule(Kind.MISSED, condition={"after": MINUTE})
+    await town.create(name="often", schedule="* * * * *", overlap="allow")
+    dispatcher, alerter = town.dispatcher(), town.alerter()
+    for _ in range(3):
+        town.clock.turn(60)
+        await dispatcher.step(town.clock.now())
+    town.clock.turn(1)
+    assert len(await town.look(alerter)) == 1
+    before = (await town.incidents())[0].about.title
+
+    for _ in range(20):
+        town.clock.turn(60)
+        await dispatcher.step(town.clock.now())
+    assert await town.look(alerter) == []
+
+    assert before == "often was missed: 2 runs since 2026-03-01T12:01:00Z"
+    assert (await town.incidents())[0].about.title == "often was missed: 22 runs since 2026-03-01T12:01:00Z"
 
 
 async def test_a_job_that_is_paused_misses_nothing(town: Town, moods: dict[str, Any]) -> None:
@@ -318,6 +362,32 @@ async def test_a_store_that_does_not_answer_is_told_by_who_judged_last_and_by_no
     assert await town.look(one) == ["Recovered: the store does not answer since 2026-03-01T12:00:05Z, after 55s"]
     (incident,) = await town.incidents()
     assert incident.phase is Phase.RESOLVED
+
+
+async def test_workers_that_could_not_be_heard_of_while_the_store_was_away_are_given_the_time_to_come_back(town: Town) -> None:
+    await town.rule(Kind.WORKER_GONE)
+    alerter, sweeper = town.alerter(), town.sweeper()
+    store = Away(town.store.alerts)
+    alerter._store = store  # type: ignore[assignment]
+    for name in ("web-1", "web-2"):
+        await town.store.liveness.register(name, WorkerAbout("default"), town.clock.now(), 15 * SECOND)
+    assert await town.look(alerter) == []
+
+    store.is_away = True
+    for _ in range(7):
+        town.clock.turn(5)
+        await alerter.step(town.clock.now())
+    store.is_away = False
+    town.clock.turn(5)
+    await sweeper.step(town.clock.now())
+    assert await town.look(alerter) == []
+    town.clock.turn(5)
+    await town.store.liveness.register("web-1", WorkerAbout("default"), town.clock.now(), HOUR)
+    assert await town.look(alerter) == []
+
+    # One has come back, and one has not.
+    town.clock.turn(30)
+    assert [title.partition(":")[0] for title in await town.look(alerter)] == ["a worker of pool default is gone"]
 
 
 async def test_two_who_judge_at_once_open_one_incident_and_two_who_send_tell_once(town: Town, moods: dict[str, Any]) -> None:

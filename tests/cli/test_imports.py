@@ -183,11 +183,12 @@ def test_jobs_that_no_file_names_are_archived_only_when_asked(server: Running, t
     file.write_text(JOBS.replace("toml-", "kept-"), encoding="utf-8")
     server.duly("job", "create", "--name", "left-over", "--handler", "duly.echo")
 
-    refused = server.duly("apply", str(file), "--archive-missing")
+    planned, refused = (server.duly(verb, str(file), "--archive-missing") for verb in ("plan", "apply"))
 
-    assert ["left-over", "archived"] in [row[:2] for row in refused.rows]
-    assert not any(row[0] in ("nightly_report", "broken") for row in refused.rows), "what an application declares is not the file's to end"
-    assert refused.code == 5, "nobody was there to be asked"
+    assert ["left-over", "archived"] in [row[:2] for row in planned.rows]
+    assert not any(row[0] in ("nightly_report", "broken") for row in planned.rows), "what an application declares is not the file's to end"
+    assert (refused.code, refused.out) == (5, ""), "nobody was there to be asked"
+    assert "--yes" in refused.err
     assert json.loads(server.duly("job", "show", "left-over", "--json").out)["state"] == "ACTIVE"
 
 

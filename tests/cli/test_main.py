@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from duly import config
 from duly.cli import errors
+from duly.cli.completion import words_after
 from duly.cli.main import MODULES, TREE, main, overview
 from duly.domain.codes import CODES
 from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, Unavailable
+from scripts import reference
 from tests.cli.processes import duly, environment
 
 HEAVY = ("asyncio", "asyncpg", "duly.compose", "httpx", "rich", "starlette", "typer", "uvicorn", "uvloop")
@@ -180,6 +183,58 @@ def test_config_show_names_the_origin_and_masks_secrets(tmp_path: Path) -> None:
     assert rows["DULY_KEY"] == ["…", "DULY_KEY_FILE"]
     assert "hunter2" not in answer.out + answer.err
     assert "duly_the_key" not in answer.out + answer.err
+
+
+def test_config_show_hides_nothing_that_is_no_secret(tmp_path: Path) -> None:
+    env = environment(tmp_path, DULY_TRANSPORT="kafka://me:hunter2@k:9092", DULY_HOT_INDEX="redis://r:6379/0")
+
+    rows = {row[0]: row[1] for row in duly("config", "show", env=env).rows}
+
+    assert rows["DULY_LEASES"] == "store"
+    assert rows["DULY_HOT_INDEX"] == "redis://r:6379/0"
+    assert rows["DULY_TRANSPORT"] == "kafka://me:…@k:9092"
+    plain = {row[0]: row[1] for row in duly("config", "show", env=environment(tmp_path)).rows}
+    assert (plain["DULY_HOT_INDEX"], plain["DULY_TRANSPORT"]) == ("memory", "store")
+
+
+def test_settings_that_are_misspelled_or_wrong_are_told(tmp_path: Path) -> None:
+    odd = {
+        "DULY_PROT": "1",
+        "DULY_STORE_FIEL": "x",
+        "DULY_SECRET_TOKEN": "x",
+        "DULY_JOB": "x",
+        "DULY_SERVICE_PORT": "1",
+        "DULY_PORT_80_TCP": "x",
+    }
+
+    shown, examined = (duly(*words, env=environment(tmp_path, **odd)) for words in (("config", "show"), ("doctor", "--json")))
+    wrong = duly("config", "show", env=environment(tmp_path, DULY_PORT="abc", DULY_SLOTS="many"))
+
+    assert shown.code == 0
+    assert shown.err.count("Did you mean") == 2
+    assert "DULY_PROT is not a setting. Did you mean DULY_PORT?" in shown.err
+    assert "DULY_STORE_FIEL is not a setting. Did you mean DULY_STORE_FILE?" in shown.err
+    assert examined.out.count("is set, and is not a setting") == 2
+    assert wrong.code == 1
+    assert "DULY_PORT: expected a number" in wrong.err
+    assert "DULY_SLOTS: expected a number" in wrong.err
+    assert "3859 is the default" in wrong.err
+
+
+def test_the_package_is_the_command(tmp_path: Path) -> None:
+    answer = subprocess.run([sys.executable, "-m", "duly", "version"], capture_output=True, text=True, check=True, cwd=tmp_path)
+
+    assert answer.stdout.startswith(f"duly {config.VERSION}")
+
+
+def test_help_of_a_noun_that_is_a_verb_too_has_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--help"]) == 0
+
+    shown = capsys.readouterr().out
+    assert "--dry-run" in shown
+    assert "--reason" in shown
+    assert "--parent" not in " ".join(words_after()["worker"])
+    assert "SUPPRESS" not in reference.commands()
 
 
 def test_a_wrong_setting_is_named(tmp_path: Path) -> None:

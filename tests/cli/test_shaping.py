@@ -64,6 +64,14 @@ def test_every_format_is_there(words: tuple[str, ...], begins: str, capsys: pyte
     assert capsys.readouterr().out.startswith(begins)
 
 
+@pytest.mark.parametrize("format", ["tsv", "csv", "json", "jsonl", "yaml", "table"])
+def test_a_field_that_is_not_there_leaves_nothing_on_standard_output(server: Running, format: str) -> None:
+    answer = server.duly("job", "list", "--fields", "nme", "-o", format)
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "Did you mean name?\n" in answer.err
+
+
 def test_a_dry_run_shows_what_it_does_not_send(server: Running) -> None:
     server.duly("job", "create", "--name", "dry", "--cron", "0 3 * * *", "--handler", "duly.echo")
 

@@ -501,3 +501,21 @@ def test_a_change_locks_the_schedule_before_the_job_as_a_fire_does() -> None:
     locking = _lock(1, UUID(int=7))
 
     assert [next(locking).name, locking.send(()).name] == ["lock_schedule", "lock_job"]
+
+
+async def test_a_job_that_nobody_can_read_is_listed_changed_and_deleted(world: World) -> None:
+    job, other = await world.job("odd"), await world.job("other")
+    told = '{"name":"odd","retry":{"max_attempts":2.5}}'
+    await raw(world.engine, f"UPDATE job_versions SET definition = '{told}' WHERE id = {job.version.number}")
+    definitions = world.store.definitions
+
+    found = await world.read(job.id)
+    listed = (await definitions.job_step(JobFilter(1, now=world.now), 100)).found
+    assert await world.pause(job)
+    assert await world.change(found, description="as it was meant")
+
+    assert found.version.spec.name == "odd"
+    assert "cannot read" in (found.version.spec.description or "")
+    assert {one.id for one in listed} == {job.id, other.id}
+    assert (await world.read(job.id)).version.spec.description == "as it was meant"
+    assert await world.cancel_job(await world.read(job.id))

@@ -274,6 +274,7 @@ class TestHowManyInATime:
 
         # What it goes by was read before the slot was taken: to it, the slot's end lies far ahead.
         await world.store.losses.unstick(world.now - 5 * SECOND, 10)
+        await world.store.losses.reconcile(world.now - 5 * SECOND)
         await world.store.schedules.promote(world.epochs, world.now - 5 * SECOND, 10)
 
         assert await world.states(runs) == [K, B, B]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import logging
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
 
 from duly.domain.errors import LeaseLost
@@ -17,6 +20,7 @@ from duly.ports.current import speaker
 from duly.ports.endings import Discard, Failure, Snooze
 from duly.ports.handlers import Attempt, ExecutorKind, PythonCall
 from duly.ports.traces import carried
+from tests.roles.odd_errors import ODD
 
 
 class Speaking(NamedTuple):
@@ -143,11 +147,53 @@ def returns_an_object(attempt: Attempt) -> object:
     return object()
 
 
+def odd(attempt: Attempt) -> Any:
+    raise ODD[attempt.payload][0]()
+
+
+async def odd_async(attempt: Attempt) -> Any:
+    raise ODD[attempt.payload][0]()
+
+
+class Unwritable:
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+    __repr__ = __str__
+
+
+def logs_oddly(attempt: Attempt) -> str:
+    attempt.log("info", "half \ud800 of a pair", {"half": "\ud800", "large": 1 << 80, "pair": (1, {2: "two"})})
+    attempt.log("info", "\x00" * (17 << 20), {"many": "x" * (17 << 20)})
+    with contextlib.suppress(KeyboardInterrupt):
+        attempt.log("info", "unwritable", {"it": Unwritable()})
+    return "logged"
+
+
+def returns_oddly(attempt: Attempt) -> Any:
+    class Hourless(tzinfo):
+        def utcoffset(self, at: datetime | None) -> timedelta:
+            raise GeneratorExit
+
+    return datetime(2026, 1, 1, tzinfo=Hourless())
+
+
+def breaks_its_output(attempt: Attempt) -> None:
+    class Broken(io.StringIO):
+        def flush(self) -> None:
+            if not self.closed:
+                self.close()
+                raise KeyboardInterrupt
+
+    sys.stdout = Broken()
+
+
 class Application:
     def calls(self) -> Mapping[str, PythonCall]:
         functions: list[Callable[[Attempt], Any]] = [
             describe, prints, logs, floods, concurrent, raises, refuses, exits, leaves, aborts, waits, waits_async,
             polls, tells, snoozes, discards, ignores, returns_an_object,
+            odd, odd_async, logs_oddly, returns_oddly, breaks_its_output,
         ]  # fmt: skip
         return {function.__name__: PythonCall(function.__name__, ExecutorKind.PROCESS, function) for function in functions}
 

@@ -12,12 +12,13 @@ import pytest
 
 from duly.domain.logs import LONGEST_LINE, MOST_BYTES, MOST_LINES
 from duly.domain.redaction import Veil
-from duly.executors.capture import captured, level_name
+from duly.executors.capture import RecordKeeper, captured, level_name
 from duly.executors.processes import ProcessPool
 from duly.executors.python import python_handlers
 from duly.ports.handlers import Attempt
 from duly.sdk.app import App
 from tests.executors.attempts import WatchedAttempt, python
+from tests.roles.odd_errors import ODD
 
 log = logging.getLogger("shop")
 
@@ -92,6 +93,19 @@ async def test_a_thread_s_records_and_prints_are_kept_and_still_shown(capsys: py
         ("info", "the last one has no end"),
     ]
     assert capsys.readouterr().out == "printed 1 line\nand another\nthe last one has no end"
+
+
+def test_a_record_that_cannot_be_told_does_not_fail_its_handler() -> None:
+    attempt, odd = python("said"), ODD["no name"][0]()
+    keeper = RecordKeeper(lambda: attempt)
+
+    keeper.emit(log.makeRecord("shop", logging.INFO, "", 1, ODD["no words"][0](), (), None))
+    keeper.emit(log.makeRecord("shop", logging.INFO, "", 1, "caught", (), (type(odd), odd, None)))
+
+    assert [message for _, message in attempt.lines()] == [
+        "(a Silent that cannot be printed) (LookupError: its arguments do not fit)",
+        "caught\nUnnamed: who",
+    ]
 
 
 async def test_an_exception_is_kept_with_its_traceback_and_without_secrets() -> None:

@@ -173,6 +173,24 @@ async def test_a_preview_counts_what_would_have_been(bench: Bench) -> None:
     assert (refused.status_code, refused.json()["code"]) == (422, "DULY-E162")
 
 
+async def test_a_preview_of_all_jobs_sees_what_was_late_and_is_over(bench: Bench) -> None:
+    job = await bench.job(name="nightly")
+    await bench.enqueue(job)
+    bench.clock.turn(600 * SECOND)
+    await bench.finish(await bench.claim())
+    bench.clock.turn(60 * SECOND)
+    await bench.enqueue(job)
+    await bench.finish(await bench.claim())
+    admin = bench.client(ADMIN)
+
+    async def times(**rule: Any) -> int:
+        found = (await admin.post("/v1/alert-rules/preview", json={"rule": rule, "days": 30})).json()
+        return int(found["times"])
+
+    assert await times(kind="late", afterSec=300) == await times(kind="late", afterSec=300, jobs=["nightly"]) == 1
+    assert await times(kind="late", afterSec=900) == 0
+
+
 async def test_a_link_opens_what_it_was_made_for_and_nothing_else(bench: Bench) -> None:
     admin, nobody = bench.client(ADMIN), bench.client(None)
     job, other = await bench.job(name="nightly", schedule="0 3 * * *"), await bench.job(name="other")

@@ -9,11 +9,12 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, HTTPException
+from pydantic import BaseModel
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
-from duly import App, Invalid
+from duly import App, Context, Invalid
 from duly.adapters.sql.engine_postgres import PostgresEngine
 from duly.domain.ids import execution_text, parse_execution_id
 from duly.domain.lifecycle import State
@@ -129,3 +130,42 @@ async def test_jobs_in_child_processes_need_to_know_where_they_are_imported_from
 
 
 def _render() -> None: ...
+
+
+class Welcome(BaseModel):
+    user_id: int
+
+
+async def test_a_model_a_delay_and_the_session_go_in_one_call(postgres_dsn: str) -> None:
+    run_aside(lambda: migrate(PostgresEngine(postgres_dsn)))
+    app = App("shop", store=postgres_dsn)
+
+    @app.job(pool="mail", unique="user_id", retry=8, rate="100/m")
+    async def send_welcome(ctx: Context, args: Welcome) -> None: ...
+
+    engine = create_async_engine(postgres_dsn.replace("postgresql://", "postgresql+asyncpg://", 1))
+    async with engine.begin() as connection:
+        await connection.execute(text("CREATE TABLE public.users (id int)"))
+
+    async def get_db() -> AsyncIterator[AsyncSession]:
+        async with AsyncSession(engine) as opened, opened.begin():
+            yield opened
+
+    api = FastAPI(lifespan=app.lifespan(worker=True))
+    api.mount("/jobs", app.dashboard(auth=lambda request: None))
+
+    @api.post("/signup/{user}")
+    async def signup(user: int, db: AsyncSession = Depends(get_db)) -> None:  # noqa: B008
+        await db.execute(text("INSERT INTO public.users VALUES (:id)"), {"id": user})
+        await send_welcome.enqueue(Welcome(user_id=user), delay="5m", tx=db)
+        if user == 13:
+            raise HTTPException(409, "no luck")
+
+    async with api.router.lifespan_context(api), client_of(api) as client:
+        assert [(await client.post(f"/signup/{user}")).status_code for user in (7, 13)] == [200, 409]
+        reached = await app.connection()
+        job = await reached.jobs.named(reached.actor, "send_welcome")
+        assert job is not None
+        (found,) = await reached.executions.find(ExecutionFilter(reached.actor.tenant, job.id))
+        assert (found.payload, found.state) == ('{"args":{"user_id":7}}', State.SCHEDULED)
+    await engine.dispose()

@@ -332,6 +332,15 @@ OF_THE_LEDGER = (
         ),
     ),
     Mutant(
+        name="a-call-that-was-long-under-way-frees-a-slot-of-a-rate",
+        breaks="I11, I16",
+        path="adapters/sql/sql/limits.sql",
+        old="   OR until > :now + 2 * lasts + 60000000\n",
+        new="   OR until > :now + 2 * lasts\n",
+        layer=Layer.CONFORMANCE,
+        tests=(f"{_LIMITS}TestHowManyInATime::test_a_call_that_was_long_under_way_frees_nothing_before_its_time{_LITE}",),
+    ),
+    Mutant(
         name="a-unique-key-is-never-released",
         breaks="I17",
         path="adapters/sql/sql/firing.sql",

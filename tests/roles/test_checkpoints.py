@@ -16,7 +16,8 @@ from duly.domain.instants import MINUTE
 from duly.domain.lifecycle import State
 from duly.executors.python import python_handlers
 from duly.ports.handlers import Attempt, ExecutorKind, PythonCall
-from duly.sdk.context import LARGEST_CHECKPOINT, Context
+from duly.sdk.checkpoint import LARGEST_CHECKPOINT
+from duly.sdk.context import Context
 from duly.wire.executions import execution_view
 from tests.roles.conftest import World, run_until_idle
 

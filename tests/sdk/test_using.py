@@ -111,6 +111,30 @@ async def test_what_commits_is_enqueued_once_and_what_is_undone_never(
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
+async def test_an_enqueue_is_told_its_transaction_and_its_delay(
+    library: str, store_dsn: str, app: App, send_mail: Task[Any, Any], world: World
+) -> None:
+    def enqueue(connection: Any, word: str) -> Any:
+        job = send_mail if library in ASYNC else app.sync.send_mail
+        return job.enqueue(word, delay="5m", tx=connection)
+
+    await play(library, store_dsn, enqueue)
+
+    (found,) = await executions(world)
+    assert (found.payload, found.state) == ('{"word":"kept"}', State.SCHEDULED)
+    assert abs(found.due_at - world.now - 5 * MINUTE) < MINUTE
+
+
+async def test_two_transactions_and_one_that_nobody_awaits_are_refused(
+    app: App, send_mail: Task[Any, Any], connection: asyncpg.Connection
+) -> None:
+    with pytest.raises(Invalid, match="two transactions"):
+        send_mail.using(connection).enqueue("word", tx=connection)
+    with pytest.raises(Invalid, match="of an async library"):
+        app.sync.send_mail.enqueue("word", tx=connection)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
 async def test_what_commits_is_completed_and_what_is_undone_still_runs(
     library: str, store_dsn: str, send_mail: Task[Any, Any], world: World
 ) -> None:

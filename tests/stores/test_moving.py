@@ -172,12 +172,28 @@ async def test_wherever_it_is_interrupted_repeating_it_completes_it(two: Two, af
     assert {e.state for e in await two.b.of_job(jobs["minutely"])} <= {State.SUCCEEDED, State.SKIPPED}
 
 
+async def test_a_move_that_is_foreseen_has_not_begun(two: Two) -> None:
+    await settled_in(two)
+    before = await two.standings()
+
+    assert await two.moves().foresee("acme", "b") == "acme would leave a and live in b; its work would stop for the time of the copy"
+    with pytest.raises(Invalid):
+        await two.moves().foresee("acme", "c")
+    with pytest.raises(Conflict):
+        await two.moves().foresee("acme", None)
+
+    assert await two.standings() == before
+    await two.moves().move("acme", PLAN, lambda words: None)
+    assert "lives in b" in await two.moves().foresee("acme", "b")
+
+
 @pytest.mark.parametrize("nth", [7, 14])
 async def test_a_move_that_has_not_switched_can_be_taken_back(two: Two, nth: int) -> None:
     _, jobs = await settled_in(two)
     with pytest.raises(Interrupted):
         await two.moves(nth).move("acme", PLAN, lambda words: None)
     assert (await two.standings())[0] is Standing.LEAVING
+    assert "awake in a again" in await two.moves().foresee("acme", None)
 
     assert await two.moves().undo("acme", lambda words: None) == "a"
 

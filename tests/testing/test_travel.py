@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -330,3 +332,56 @@ def test_a_handler_that_polls_without_a_pause_does_not_keep_the_roles_from_their
         t.travel("1m")
 
         assert (run.state, run.result) == ("succeeded", 1)
+
+
+def test_what_is_injected_where_nothing_fires_is_told_at_once() -> None:
+    told = r"does not fire at 2026-03-03 02:31\+01:00.* fires at 2026-03-04 02:30\+01:00 and"
+    with TestApp(app, at="2026-03-01 12:00 Europe/Berlin") as t, pytest.raises(Invalid, match=told) as refused:
+        t.inject(nightly_report, fail=[OSError], on="2026-03-03 02:31")
+    assert (refused.value.code, refused.value.field) == ("DULY-E105", "on")
+
+
+@pytest.mark.parametrize(
+    ("job", "on", "told"),
+    [
+        (nightly_report, "2026-06-03 02:30", r"nightly_report, on=\"2026-06-03 02:30\+02:00\"\) .* next fire is 2026-06-02"),
+        (hourly, "2026-06-01 13:00", "hourly, on=.*13:00.*It was skipped: overlap"),
+        (send_welcome, None, r"inject\(send_welcome, …\) has befallen nobody"),
+    ],
+)
+def test_what_is_injected_and_befalls_nobody_is_told_when_the_test_ends(job: Any, on: str | None, told: str) -> None:
+    test = contextlib.ExitStack()
+    t = test.enter_context(TestApp(app, at="2026-06-01 11:30 UTC"))
+    t.inject(job, fail=[OSError], on=on)
+    t.travel("3h")
+
+    with pytest.raises(AssertionError, match=told):
+        test.close()
+    with pytest.raises(RuntimeError, match="not open"):
+        t.travel("1h")
+
+
+def test_a_test_that_has_failed_is_told_nothing_else() -> None:
+    def failing() -> None:
+        with TestApp(app) as t:
+            t.inject(send_welcome, fail=[OSError])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
+
+
+def test_an_enqueue_that_is_refused_leaves_its_script_to_nobody() -> None:
+    with TestApp(app) as t:
+        with t.database_away(), pytest.raises(Unavailable):
+            t.enqueue(send_welcome, 1, fail=[OSError])
+        run = t.enqueue(send_welcome, 2)
+        t.travel("1s")
+        assert (run.state, run.attempts) == ("succeeded", 1)
+
+
+def test_a_test_that_does_not_say_when_it_begins_begins_at_a_fixed_time() -> None:
+    with TestApp(app, at=None) as t, TestApp(app) as other:
+        assert t.now == other.now == datetime(2026, 1, 15, 12, tzinfo=UTC)
+    with pytest.raises(Invalid, match="names no instant"):
+        TestApp(app, at=5)  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sqlite3
+import sys
 import textwrap
 from typing import Any
 
@@ -11,8 +12,8 @@ import msgspec
 
 from duly import config
 from duly.cli import output
-from duly.cli.errors import OK, did_you_mean
-from duly.cli.output import BOLD, GREY, Column, paint
+from duly.cli.errors import OK, Several, did_you_mean
+from duly.cli.output import BOLD, GREY, YELLOW, Column, paint
 from duly.cli.parsing import Arguments, Command, Group, Parser, output_options
 from duly.cli.places import masked
 from duly.domain.codes import CODES
@@ -33,8 +34,9 @@ def _help(arguments: Arguments) -> int:
         print(f"\n  {paint(f'HTTP status {code.status}.', GREY)}")
         return OK
     from duly.cli.main import MODULES, main
+    from duly.cli.spelling import SAME
 
-    if topic in MODULES and topic != "help":
+    if (topic in MODULES and topic != "help") or (topic,) in SAME:
         return main([topic, "--help"])
     names = [name.removeprefix("DULY-") for name in CODES]
     hint = (
@@ -70,7 +72,8 @@ def settings_shown() -> list[dict[str, Any]]:
 
 
 def _shown(setting: config.Setting, text: str) -> str:
-    if not setting.secret or not text:
+    # A default is known to everybody.
+    if not setting.secret or text == setting.default:
         return text
     return masked(text) if "://" in text else "…"
 
@@ -89,6 +92,10 @@ def _show(arguments: Arguments) -> int:
     out = output.of(arguments)
     rows = settings_shown()
     out.rows(_COLUMNS, rows, name=lambda row: str(row["name"]))
+    for name, meant in config.misspelled():
+        out.say(f"{paint('!', YELLOW, sys.stderr)} {name} is not a setting. Did you mean {meant}?")
+    if faults := config.faults():
+        raise Several(faults)
     settings = config.load()
     if out.is_for_people:
         out.say(f"\nSo the store is {masked(settings.store)} and commands talk to {settings.url}. Flags win over all of this.")

@@ -17,7 +17,7 @@ from duly.cli import output, remote
 from duly.cli.errors import OK
 from duly.cli.output import Column, Output
 from duly.cli.parsing import Arguments, Command, Parser, connection_options, count, output_options
-from duly.cli.values import earlier_of
+from duly.cli.times import earlier_of
 from duly.domain.errors import Invalid
 from duly.domain.instants import from_datetime
 from duly.sdk.client import Client
@@ -137,8 +137,8 @@ def _pages(client: Client, start: datetime, *, count_only: bool) -> Iterator[Any
 
 def _range(arguments: Arguments) -> tuple[datetime, datetime]:
     now = datetime.now(UTC)
-    since = now - LATELY if arguments.since is None else earlier_of(arguments.since, "--since")
-    until = now if arguments.until is None else earlier_of(arguments.until, "--until")
+    since = now - LATELY if arguments.since is None else earlier_of(arguments.since, "--since", UTC)
+    until = now if arguments.until is None else earlier_of(arguments.until, "--until", UTC)
     if until <= since:
         raise Invalid("DULY-E106", "must be after --since.", field="--until")
     return since, until

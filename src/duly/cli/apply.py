@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from duly.cli import definitions, output, remote
+from duly.cli.asking import agreed, demand
 from duly.cli.definitions import Definition
-from duly.cli.errors import CONFLICT, FAILURE, OK, PARTLY_DONE
+from duly.cli.errors import CONFLICT, FAILURE, OK, PARTLY_DONE, Several, exit_code
+from duly.cli.faults import Checker
 from duly.cli.output import GREEN, GREY, RED, YELLOW, Column, paint
 from duly.cli.parsing import Arguments, Command, Parser, remote_options
-from duly.domain.errors import DulyError
+from duly.domain.errors import DulyError, Invalid
+from duly.domain.instants import Instant
 from duly.sdk import calls
 from duly.sdk.client import Client
 from duly.sdk.job_calls import create_jobs
@@ -27,6 +31,8 @@ from duly.wire.comparison import Change, changes
 from duly.wire.jobs import JobView
 
 MOST_JOBS = 100_000
+# As many jobs are made in one transaction.
+AT_ONCE = 10_000
 PAUSED_BY_FILE = "it is paused in the file that made it"
 
 
@@ -58,7 +64,9 @@ def _configure_plan(parser: Parser) -> None:
 def _configure_apply(parser: Parser) -> None:
     _configure(parser)
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask before jobs are archived")
+    parser.add_argument(
+        "-y", "--yes", action="store_true", help="do not ask: before jobs are archived, or in a protected context such as prod"
+    )
 
 
 def _plan(arguments: Arguments) -> int:
@@ -73,18 +81,35 @@ def _apply(arguments: Arguments) -> int:
     out = output.of(arguments)
     with remote.connect(arguments) as client:
         intents = plan(client, _read(arguments.file), archive_missing=arguments.archive_missing)
-        show(out, intents)
         if arguments.dry_run:
+            show(out, intents)
             return OK
         archived = [one.name for one in intents if one.verb == "archived"]
-        if archived and not arguments.yes and not _agreed(archived):
+        if archived and not arguments.yes and not agreed(_question(archived)):
             out.say("Nothing was changed.")
             return CONFLICT
+        touched = [one for one in intents if one.verb != "unchanged"]
+        if touched and not archived:
+            demand(arguments, f"create or change {len(touched)} jobs?")
         return carry_out(client, out, intents)
 
 
 def _read(files: Sequence[str]) -> list[Definition]:
-    return [one for file in files for one in definitions.read(Path(file))]
+    found: list[Definition] = []
+    faults: list[DulyError] = []
+    for file in files:
+        try:
+            found += definitions.read(Path(file))
+        except Several as several:
+            faults += several.faults
+    if faults:
+        raise Several(faults)
+    places: dict[str, str] = {}
+    for one in found:
+        if places.setdefault(one.name, one.where) != one.where:
+            where = f"{places[one.name]} and in {one.where}"
+            raise Invalid("DULY-E604", f"{one.name} stands in {where}.", hint="Jobs are found again by their names.")
+    return found
 
 
 def read_jobs(path: Path) -> list[dict[str, Any]]:
@@ -93,8 +118,9 @@ def read_jobs(path: Path) -> list[dict[str, Any]]:
 
 
 def plan(client: Client, wanted: Sequence[Definition], *, archive_missing: bool = False) -> list[Intent]:
-    """What is to be done, in the order of the files. Writes nothing."""
+    """What is to be done, in the order of the files. Writes nothing. Raises Several for what a server would refuse."""
     now = output.now()
+    checker = Checker(client, now)
     every = (
         list(calls.every_page(client.send, lambda cursor: calls.list_jobs(limit=200, cursor=cursor), MOST_JOBS)) if archive_missing else []
     )
@@ -102,43 +128,72 @@ def plan(client: Client, wanted: Sequence[Definition], *, archive_missing: bool 
     for one in wanted:
         found = client.send(calls.list_jobs(name=one.name, limit=10)).items
         live = next((job for job in found if job.state != "CANCELLED"), None)
-        if live is None:
-            intents.append(Intent(one.name, "created", one))
-            continue
-        differing = changes(live, one.shape, now)
-        intents.append(Intent(one.name, "changed" if differing else "unchanged", one, live, differing))
+        differing = () if live is None else _differing(live, one, now)
+        if live is not None and differing == ():
+            intents.append(Intent(one.name, "unchanged", one, live))
+        elif checker.check(one, is_new=live is None):
+            intents.append(Intent(one.name, "created" if live is None else "changed", one, live, differing or ()))
+    checker.refuse()
     names = {one.name for one in wanted}
     missing = (job for job in every if job.state != "CANCELLED" and job.name not in names and job.source is None)
     return [*intents, *(Intent(job.name, "archived", live=job) for job in missing)]
 
 
+def _differing(live: JobView, one: Definition, now: Instant) -> Sequence[Change] | None:
+    """What would change; None for what is not even a job, and cannot be compared with one."""
+    try:
+        return tuple(changes(live, one.shape, now))
+    except Invalid:
+        return None
+
+
 def carry_out(client: Client, out: output.Output, intents: Sequence[Intent]) -> int:
-    """Do it. The exit code says whether all of it was done."""
-    _create(client, [one.definition for one in intents if one.verb == "created" and one.definition is not None])
-    failed = 0
-    for one in intents:
+    """Do it, and tell what was done and nothing else. The exit code says whether all of it was."""
+    done: set[str] = set()
+    failed: list[DulyError] = []
+
+    def attempt(name: str, work: Callable[[], object]) -> None:
         try:
-            if one.verb == "changed" and one.live is not None and one.definition is not None:
-                client.send(calls.change_job(one.live.job_id, one.definition.body, version=one.live.version))
-            elif one.verb == "archived" and one.live is not None:
-                client.send(calls.cancel_job(one.live.job_id, version=one.live.version))
+            work()
+            done.add(name)
         except DulyError as error:
-            failed += 1
-            out.say(f"{paint('✗', RED, sys.stderr)} {one.name}: {error.code} {error.message}")
-    return PARTLY_DONE if failed else OK
+            failed.append(error)
+            out.say(f"{paint('✗', RED, sys.stderr)} {name}: {error.code} {error.message}")
+
+    try:
+        _create(client, [one.definition for one in intents if one.verb == "created" and one.definition is not None], done, attempt)
+        for one in intents:
+            if one.verb == "changed" and one.live is not None and one.definition is not None:
+                attempt(one.name, partial(client.send, calls.change_job(one.live.job_id, one.definition.body, version=one.live.version)))
+            elif one.verb == "archived" and one.live is not None:
+                attempt(one.name, partial(client.send, calls.cancel_job(one.live.job_id, version=one.live.version)))
+            elif one.verb == "unchanged":
+                done.add(one.name)
+    finally:
+        told = [one for one in intents if one.name in done]
+        if told or not intents:
+            show(out, told)
+    if not failed:
+        return OK
+    return PARTLY_DONE if any(one.verb != "unchanged" for one in told) else exit_code(failed[0])
 
 
-def _create(client: Client, made: Sequence[Definition]) -> None:
+def _create(client: Client, made: Sequence[Definition], done: set[str], attempt: Callable[[str, Callable[[], object]], None]) -> None:
     """All in one transaction, or none. One that is made paused is made without a schedule first, so that it cannot fire in between."""
     bodies = [_asleep(one.body) if one.paused else one.body for one in made]
-    for start in range(0, len(bodies), 10_000):
-        some = bodies[start : start + 10_000]
+    for start in range(0, len(bodies), AT_ONCE):
+        some = bodies[start : start + AT_ONCE]
         key = hashlib.sha256(msgspec.json.encode([some, output.now() // 60_000_000])).hexdigest()
         views = {view.name: view for view in client.send(create_jobs(some, idempotency_key=key)).items}
-        for one in made[start : start + 10_000]:
+        done.update(views)
+        for one in made[start : start + AT_ONCE]:
             if one.paused:
-                client.send(calls.pause_job(views[one.name].job_id, PAUSED_BY_FILE))
-                client.send(calls.change_job(views[one.name].job_id, one.body))
+                attempt(one.name, partial(_put_to_sleep, client, views[one.name].job_id, one.body))
+
+
+def _put_to_sleep(client: Client, job_id: str, body: dict[str, Any]) -> None:
+    client.send(calls.pause_job(job_id, PAUSED_BY_FILE))
+    client.send(calls.change_job(job_id, body))
 
 
 _WHEN = (
@@ -162,11 +217,8 @@ def _asleep(body: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in body.items() if key not in _WHEN and key not in _WITH_A_SCHEDULE}
 
 
-def _agreed(names: Sequence[str]) -> bool:
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return False
-    print(f"Archive {', '.join(names[:5])}{' …' if len(names) > 5 else ''} ({len(names)})? [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+def _question(names: Sequence[str]) -> str:
+    return f"Archive {', '.join(names[:5])}{' …' if len(names) > 5 else ''} ({len(names)})?"
 
 
 def show(out: output.Output, intents: Sequence[Intent]) -> None:

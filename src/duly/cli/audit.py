@@ -14,7 +14,7 @@ from duly.cli import output, remote
 from duly.cli.errors import OK
 from duly.cli.output import Column
 from duly.cli.parsing import Arguments, Command, Group, Parser, connection_options, count, remote_options
-from duly.cli.values import moment_of
+from duly.cli.times import earlier_of
 from duly.domain.audit import canonical
 from duly.domain.errors import Conflict, Invalid
 from duly.domain.ids import EXECUTION_PREFIX, parse_execution_id
@@ -123,8 +123,8 @@ def _records(client: Client, arguments: Arguments, most: int, *, oldest_first: b
         execution_id=run,
         subject=arguments.subject,
         channel=arguments.channel,
-        since=None if arguments.since is None else moment_of(arguments.since, "--since"),
-        until=None if arguments.until is None else moment_of(arguments.until, "--until"),
+        since=None if arguments.since is None else earlier_of(arguments.since, "--since"),
+        until=None if arguments.until is None else earlier_of(arguments.until, "--until"),
         oldest_first=oldest_first,
         limit=min(most, PAGE),
     )

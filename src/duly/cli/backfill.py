@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from duly.cli import output, remote
+from duly.cli.asking import demand, yes_option
 from duly.cli.dead import rate
 from duly.cli.errors import OK
 from duly.cli.parsing import Arguments, Command, Parser, count, remote_options
-from duly.cli.values import json_value, moment_of
+from duly.cli.times import earlier_of
+from duly.cli.values import json_value
 from duly.domain.backfill import Rerun
 from duly.sdk import backfill_calls, calls
 
@@ -30,15 +32,18 @@ def _configure(parser: Parser) -> None:
     parser.add_argument("--rate", metavar="RATE", type=rate, help="start that many, such as 10/m")
     parser.add_argument("--max-concurrent", metavar="N", type=count, help="that many at a time (1)")
     parser.add_argument("--payload", metavar="JSON", help="instead of the job's own; @file reads a file, - standard input")
+    yes_option(parser)
     remote_options(parser)
 
 
 def _backfill(arguments: Arguments) -> int:
     out = output.of(arguments)
-    first, last = moment_of(arguments.first, "--from"), moment_of(arguments.last, "--to")
+    first, last = earlier_of(arguments.first, "--from"), earlier_of(arguments.last, "--to")
     payload = calls.NO_PAYLOAD if arguments.payload is None else json_value(arguments.payload, "--payload")
     with remote.connect(arguments) as client:
         job = remote.find_job(client, arguments.job)
+        if not arguments.dry_run:
+            demand(arguments, f"backfill {job.name} from {arguments.first} to {arguments.last}?")
         report = client.send(
             backfill_calls.backfill(
                 job.job_id,

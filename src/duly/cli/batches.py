@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from duly.cli import output, remote
+from duly.cli.asking import demand, yes_option
 from duly.cli.dead import print_report
 from duly.cli.errors import OK
 from duly.cli.output import Output
@@ -16,14 +17,21 @@ def _configure_batch(parser: Parser) -> None:
     remote_options(parser)
 
 
+def _configure_abort(parser: Parser) -> None:
+    yes_option(parser)
+    _configure_batch(parser)
+
+
 def _configure_continue(parser: Parser) -> None:
     parser.add_argument("--anyway", action="store_true", help="whatever became of the canaries")
     parser.add_argument("-n", "--limit", metavar="N", type=count, help="at most that many, oldest first")
+    yes_option(parser)
     _configure_batch(parser)
 
 
 def _continue(arguments: Arguments) -> int:
     out = output.of(arguments)
+    _ask(arguments, f"go on with {arguments.batch}?")
     with remote.connect(arguments) as client:
         report = client.send(calls.continue_batch(arguments.batch, anyway=arguments.anyway, limit=arguments.limit))
     print_report(out, report)
@@ -37,8 +45,14 @@ def _batch(arguments: Arguments) -> int:
     return OK
 
 
+def _ask(arguments: Arguments, question: str) -> None:
+    if not arguments.withhold:
+        demand(arguments, question)
+
+
 def _abort(arguments: Arguments) -> int:
     out = output.of(arguments)
+    _ask(arguments, f"abort {arguments.batch}?")
     with remote.connect(arguments) as client:
         _print_batch(out, client.send(calls.abort_batch(arguments.batch)))
     return OK
@@ -64,7 +78,7 @@ COMMANDS = {
             "show": Command("how a batch stands", _configure_batch, _batch, "duly batch show"),
             "continue": Command("do the rest of a bulk action", _configure_continue, _continue, "duly batch continue", changes=True),
             "abort": Command(
-                "cancel what a batch has made and what has not started", _configure_batch, _abort, "duly batch abort", changes=True
+                "cancel what a batch has made and what has not started", _configure_abort, _abort, "duly batch abort", changes=True
             ),
         },
     )

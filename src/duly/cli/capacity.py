@@ -14,7 +14,7 @@ from duly.cli import live_load, output, remote
 from duly.cli.errors import FAILURE, OK
 from duly.cli.output import BOLD, GREEN, GREY, RED, YELLOW, Column, Output, paint
 from duly.cli.parsing import Arguments, Command, Parser, remote_options
-from duly.cli.values import moment_of
+from duly.cli.times import later_of
 from duly.domain.capacity.costs import Fleet, PoolSize, UnitCosts
 from duly.domain.capacity.forecast import Forecast, PoolForecast, Question, Verdict, forecast
 from duly.domain.capacity.load import LoadClass
@@ -94,7 +94,7 @@ def _question(arguments: Arguments) -> tuple[Question, list[str]]:
 
 def _begin(arguments: Arguments) -> Instant:
     if arguments.begin is not None:
-        return from_datetime(moment_of(arguments.begin, "--from"))
+        return from_datetime(later_of(arguments.begin, "--from"))
     return -(-output.now() // MINUTE) * MINUTE
 
 

@@ -34,7 +34,8 @@ def options_of(command: Command) -> list[str]:
     """The long options of a command, and what its first argument may be where that is a choice."""
     parser = command.parser()
     choices = [str(one) for action in parser.arguments for one in action.choices or ()]
-    return [*choices, *sorted(option for option in parser.option_names if option.startswith("--"))]
+    names = [option for action in parser.told_options for option in action.option_strings]
+    return [*choices, *sorted(option for option in names if option.startswith("--"))]
 
 
 def _bash() -> str:

@@ -9,12 +9,14 @@ from duly.cli import output, remote
 from duly.cli.errors import OK
 from duly.cli.output import BOLD, GREY, YELLOW, paint
 from duly.cli.parsing import Arguments, Command, Parser, count, remote_options
-from duly.cli.values import moment_of, seconds_of
+from duly.cli.times import later_of
+from duly.cli.values import seconds_of
 from duly.domain.calendars import Calendar, OnExcluded
 from duly.domain.cron_phrases import cron_text
 from duly.domain.dst import DstGap, DstOverlap
 from duly.domain.instants import from_rfc3339, to_datetime
 from duly.domain.job import JobType
+from duly.domain.zones import load_zone
 from duly.sdk import calls
 from duly.usecases.preview import preview
 from duly.wire.schedules import FireView, PreviewShape, PreviewView
@@ -45,7 +47,8 @@ def _configure(parser: Parser) -> None:
 
 def _cron(arguments: Arguments) -> int:
     out = output.of(arguments)
-    after = None if arguments.after is None else moment_of(arguments.after, "--after")
+    zone = load_zone(arguments.tz)
+    after = None if arguments.after is None else later_of(arguments.after, "--after", zone)
     shape = PreviewShape(
         type=JobType.RRULE if arguments.rrule else JobType.CRON,
         schedule=arguments.expression,
@@ -53,7 +56,7 @@ def _cron(arguments: Arguments) -> int:
         timezone=arguments.tz,
         dst_gap=DstGap(arguments.dst_gap),
         dst_overlap=DstOverlap(arguments.dst_overlap),
-        start_at=None if arguments.start is None else moment_of(arguments.start, "--start"),
+        start_at=None if arguments.start is None else later_of(arguments.start, "--start", zone),
         calendars=arguments.calendar,
         on_excluded=OnExcluded(arguments.on_excluded),
         jitter_sec=seconds_of(arguments.jitter, "--jitter"),

@@ -76,16 +76,21 @@ def _status(arguments: Arguments) -> int:
 
 def _configure_upgrade(parser: Parser) -> None:
     parser.add_argument("--plan", action="store_true", help="print the SQL that would be run, and change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="say which migrations would be applied, and change nothing")
     _configure(parser)
 
 
 def _upgrade(arguments: Arguments) -> int:
     out = output.of(arguments)
     store = settings_of(arguments).store
-    if arguments.plan:
+    if arguments.plan or arguments.dry_run:
         waiting = on_store(store, pending) if (path := sqlite_file(store)) is None or path.exists() else migrations("sqlite")
         for migration in waiting:
-            print(f"-- {migration.number:04d}_{migration.name}\n{migration.text}")
+            print(
+                f"-- {migration.number:04d}_{migration.name}\n{migration.text}"
+                if arguments.plan
+                else f"{migration.number:04d}_{migration.name}"
+            )
         out.say(f"{_count(waiting)} would be applied." if waiting else "Nothing to do: the schema is current.")
         return OK
     applied = asyncio.run(_upgrade_store(store))

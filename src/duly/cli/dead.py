@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from duly.cli import output, remote
+from duly.cli.asking import demand, yes_option
 from duly.cli.errors import OK
 from duly.cli.execution_text import error_text, fields
 from duly.cli.output import Column, Output
@@ -100,6 +101,7 @@ def _which(parser: Parser) -> None:
     parser.add_argument("--cause", metavar="CAUSE", help="those of this cause; `duly dead` names them")
     parser.add_argument("--dry-run", action="store_true", help="only say how many")
     parser.add_argument("-n", "--limit", metavar="N", type=count, help="at most that many, oldest first")
+    yes_option(parser)
 
 
 def _configure_replay(parser: Parser) -> None:
@@ -131,6 +133,14 @@ def _match(client: Client, arguments: Arguments) -> dict[str, Any]:
     return match
 
 
+def _ask(client: Client, arguments: Arguments, verb: str, match: dict[str, Any]) -> None:
+    """Where the context is a protected one, and more than one letter may be meant."""
+    if arguments.dry_run or arguments.run is not None or arguments.yes:
+        return
+    would = client.send(calls.act_in_bulk(verb, match, dry_run=True, limit=arguments.limit))
+    demand(arguments, f"{verb} {would.matched:,} dead letters?")
+
+
 def _replay(arguments: Arguments) -> int:
     out = output.of(arguments)
     payload = calls.NO_PAYLOAD if arguments.payload is None else json_value(arguments.payload, "--payload")
@@ -140,6 +150,7 @@ def _replay(arguments: Arguments) -> int:
             made = client.send(calls.replay_execution(arguments.run, payload=payload))
             out.one([("run", made.execution_id), ("state", output.state_text(made.state))], made, name=made.execution_id)
             return OK
+        _ask(client, arguments, "replay", match)
         report = client.send(
             calls.act_in_bulk(
                 "replay",
@@ -163,6 +174,7 @@ def _discard(arguments: Arguments) -> int:
             execution = client.send(calls.discard_execution(arguments.run))
             out.one(fields(execution), execution, name=execution.execution_id)
             return OK
+        _ask(client, arguments, "discard", match)
         report = client.send(calls.act_in_bulk("discard", match, dry_run=arguments.dry_run, limit=arguments.limit))
     print_report(out, report)
     return OK

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from duly.cli.errors import did_you_mean
+from duly.cli.errors import Several, did_you_mean
 from duly.domain.durations import parse_duration
 from duly.domain.errors import DulyError, Invalid
 from duly.domain.instants import SECOND
@@ -67,10 +67,11 @@ class Definition(NamedTuple):
     body: dict[str, Any]
     paused: bool
     shape: JobShape
+    where: str
 
 
 def read(path: Path) -> list[Definition]:
-    """The jobs of a file, all of them checked. Raises Invalid: DULY-E604 for the file, DULY-E106 for a job in it."""
+    """The jobs of a file, each in its shape. Raises Invalid: DULY-E604 for the file, Several for the jobs in it."""
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise Invalid("DULY-E604", f"{path} is larger than 16 MB.")
@@ -82,7 +83,15 @@ def read(path: Path) -> list[Definition]:
         raise Invalid(
             "DULY-E604", f"{path} has no [[jobs]], or something else beside them.", hint="docs/how-to/definitions.md has an example."
         )
-    found = [definition(table, str(path)) for table in listed]
+    found: list[Definition] = []
+    faults: list[DulyError] = []
+    for table in listed:
+        try:
+            found.append(definition(table, str(path)))
+        except DulyError as fault:
+            faults.append(fault)
+    if faults:
+        raise Several(faults)
     names = [one.name for one in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise Invalid("DULY-E604", f"{path}: {', '.join(twice)} is there twice.", hint="Jobs are found again by their names.")
@@ -102,7 +111,7 @@ def definition(table: Mapping[str, Any], where: str) -> Definition:
         shape = msgspec.json.decode(msgspec.json.encode(body), type=JobShape)
     except msgspec.ValidationError as error:
         raise Invalid("DULY-E106", f"{where}: {name}: {error}.", hint=_suggestion(str(error))) from error
-    return Definition(name, body, paused, shape)
+    return Definition(name, body, paused, shape, where)
 
 
 def _tables(document: Mapping[str, Any], key: str) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from duly.domain.errors import Conflict, DulyError, Forbidden, Invalid, NotFound, TooLarge, TooMany, Unavailable
 
@@ -37,6 +37,10 @@ def exit_code(error: DulyError) -> int:
 
 def report(error: DulyError) -> int:
     """Print an error on standard error; returns its exit code."""
+    if isinstance(error, Several):
+        for fault in error.faults:
+            report(fault)
+        return exit_code(error)
     from duly.cli.output import BOLD, RED, paint
 
     # A whole sentence says itself what it is about.
@@ -47,6 +51,14 @@ def report(error: DulyError) -> int:
     notes = "".join(f"   ({note})" for note in getattr(error, "__notes__", ()))
     print(f"  More: duly help {error.code.removeprefix('DULY-')}{notes}", file=sys.stderr)
     return exit_code(error)
+
+
+class Several(Invalid):
+    """Several faults of what was given, told all at once."""
+
+    def __init__(self, faults: Sequence[DulyError]) -> None:
+        super().__init__(faults[0].code, faults[0].message, field=faults[0].field, hint=faults[0].hint)
+        self.faults = faults
 
 
 class Withheld(Exception):
@@ -67,5 +79,5 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """A hint when the word is close to a known one."""
     from difflib import get_close_matches
 
-    close = get_close_matches(word, list(known), n=3, cutoff=0.6)
+    close = get_close_matches(word, [one for one in dict.fromkeys(known) if one != word], n=3, cutoff=0.6)
     return f"Did you mean {' or '.join(close)}?" if close else None

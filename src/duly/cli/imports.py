@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from duly.cli import apply, definitions, output, remote, sources
+from duly.cli.asking import demand, yes_option
 from duly.cli.errors import FAILURE, OK, PARTLY_DONE
 from duly.cli.output import BOLD, GREEN, GREY, RED, YELLOW, Column, paint
 from duly.cli.parsing import Arguments, Command, Group, Parser, connection_options, count
@@ -35,6 +36,7 @@ def _configure(parser: Parser) -> None:
     parser.add_argument("--allow-shell", action="store_true", help="the same as --accept shell: commands may run in a shell")
     parser.add_argument("--days", metavar="N", type=count, default=DAYS, help=f"over how many days fires are compared ({DAYS})")
     parser.add_argument("--apply", action="store_true", help="make the jobs; those that exist are changed to what is imported")
+    yes_option(parser)
     parser.add_argument(
         "-o", "--output", metavar="FORMAT|FILE.toml", help="table, json, jsonl, tsv or name; or a file to write for `duly apply`"
     )
@@ -94,7 +96,9 @@ def _import(arguments: Arguments, reader: Reader, sought: str) -> int:
     wanted = [definitions.definition({**(one.draft.body or {}), "paused": one.draft.paused}, "import") for one in ready]
     with remote.connect(arguments) as client:
         intents = apply.plan(client, wanted)
-        apply.show(out, intents)
+        touched = [one for one in intents if one.verb != "unchanged"]
+        if touched and not arguments.withhold:
+            demand(arguments, f"create or change {len(touched)} jobs?")
         code = apply.carry_out(client, out, intents)
     _say_what_is_left(out, found, ready, accepted)
     return code if code != OK or len(ready) == len(found) else PARTLY_DONE

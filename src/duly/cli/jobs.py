@@ -14,9 +14,11 @@ from duly.cli.execution_text import situation
 from duly.cli.output import Column
 from duly.cli.parsing import Arguments, Command, Group, Parser, count, dry_run_option, later, remote_options
 from duly.cli.remote import MOST_JOBS
-from duly.cli.values import json_value, later_of, moment_of, seconds_of
+from duly.cli.times import later_of
+from duly.cli.values import json_value, seconds_of
 from duly.domain.choices import JobType
 from duly.domain.errors import Invalid
+from duly.domain.zones import load_zone
 from duly.sdk import calls
 from duly.wire.jobs import JobDetailView, JobStateName, JobView
 from duly.wire.targets import TargetShape
@@ -84,24 +86,30 @@ def _show(arguments: Arguments) -> int:
 
 def _configure_pause(parser: Parser) -> None:
     parser.add_argument("-m", "--reason", metavar="TEXT", help="why; shown to whoever asks")
-    parser.add_argument("--until", metavar="TIME", help="until then, such as 2026-12-28T07:00:00Z or 2h; otherwise until it is resumed")
+    parser.add_argument(
+        "--until",
+        metavar="TIME",
+        help='until then, such as 09:00, 2h, "2026-12-28 08:00" or 2026-12-28T07:00:00Z; otherwise until it is resumed',
+    )
     dry_run_option(parser)
     _configure_one(parser)
 
 
 def _pause(arguments: Arguments) -> int:
+    output.of(arguments)  # the zone of --tz, in which a time without an offset is read
     until = None if arguments.until is None else later_of(arguments.until, "--until")
     remark = "is paused: it fires no more until `duly resume {name}`." if until is None else "is paused; it fires again {next}."
     return _change(arguments, lambda job: calls.pause_job(job.job_id, arguments.reason, until=until), remark)
 
 
 def _configure_skip(parser: Parser) -> None:
-    parser.add_argument("--at", metavar="TIME", help="the fire at this time, such as 2026-12-24T03:00:00Z; otherwise the next one")
+    parser.add_argument("--at", metavar="TIME", help="the fire at this time, such as 03:00 or 2026-12-24T03:00:00Z; otherwise the next one")
     _configure_one(parser)
 
 
 def _skip(arguments: Arguments) -> int:
-    at = None if arguments.at is None else moment_of(arguments.at, "--at")
+    output.of(arguments)
+    at = None if arguments.at is None else later_of(arguments.at, "--at")
     return _change(
         arguments, lambda job: calls.skip_fire(job.job_id, at=at), "skips the fire {skip}; `duly unskip {name}` takes that back."
     )
@@ -154,7 +162,7 @@ def _configure_create(parser: Parser) -> None:
     when.add_argument("--cron", metavar="EXPRESSION", help='such as "30 2 * * *"; try it with `duly cron`')
     when.add_argument("--rrule", metavar="RULE", help='such as "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9"')
     when.add_argument("--every", metavar="TIME", help="such as 15m")
-    when.add_argument("--at", metavar="TIME", help="once, such as 2026-03-08T07:00:00Z")
+    when.add_argument("--at", metavar="TIME", help="once, such as 2026-03-08T07:00:00Z; one without an offset is in the zone of --tz")
     when.add_argument("--in", metavar="TIME", dest="delay", help="once, after a while, such as 5m")
     parser.add_argument("--tz", metavar="ZONE", help="the zone of --cron or --rrule, such as Europe/Berlin")
     parser.add_argument("--seconds", action="store_true", help="--cron has six fields, seconds first")
@@ -221,7 +229,9 @@ def _job_of(arguments: Arguments) -> dict[str, Any]:
         "timezone": arguments.tz,
         "seconds": arguments.seconds or None,
         "intervalSec": None if arguments.every is None else seconds_of(arguments.every, "--every"),
-        "runAt": None if arguments.at is None else moment_of(arguments.at, "--at"),
+        "runAt": None
+        if arguments.at is None
+        else later_of(arguments.at, "--at", None if arguments.tz is None else load_zone(arguments.tz)),
         "delaySec": None if arguments.delay is None else seconds_of(arguments.delay, "--in"),
         "timeoutSec": _seconds(arguments, "timeout"),
         "executionTimeoutSec": _seconds(arguments, "execution_timeout"),

@@ -11,7 +11,7 @@ from duly.cli import output, remote
 from duly.cli.errors import OK
 from duly.cli.output import GREY, RED, YELLOW, Output
 from duly.cli.parsing import Arguments, Command, Parser, count, remote_options
-from duly.cli.values import earlier_of
+from duly.cli.times import earlier_of
 from duly.domain.errors import Invalid, NotFound
 from duly.domain.logs import LEVELS
 from duly.domain.plain import indented, visible

@@ -18,7 +18,7 @@ TREE: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("dev", "dev", "the same, and again whenever your code changes"),
             ("init", "starting", "a first application and its settings, written into this directory"),
             ("server", "serve", "every role but the worker"),
-            ("worker", "serve", "a worker for the jobs of an application; also: worker list"),
+            ("worker", "serve", "a worker for the jobs of an application; also: worker list, show, drain"),
             ("scheduler", "serve", "dispatcher, sweeper and pruner only"),
             ("api", "serve", "the API only"),
         ),
@@ -63,7 +63,7 @@ TREE: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("audit", "audit", "who did what: list, export, verify"),
             ("analytics", "analytics", "throughput, lateness, failures, waits: from ClickHouse or from exported files"),
             ("export", "analytics", "finished executions as Parquet files, a directory a day"),
-            ("pool", "looking", "pools: list"),
+            ("pool", "looking", "pools: list, show"),
             ("tenant", "tenants", "tenants: create, list, show, set, move, key"),
             ("key", "keys", "API keys: create, list, rotate, revoke"),
             ("login", "keys", "a link that logs a browser in, once"),
@@ -124,9 +124,11 @@ def overview() -> str:
 
 def _run(words: list[str]) -> int:
     from duly.cli import errors
+    from duly.cli.spelling import meant
     from duly.domain.errors import DulyError
 
     try:
+        words = meant(words)
         command = _tree(words[0])
         return command.run(words[1:])
     except DulyError as error:

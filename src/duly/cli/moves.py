@@ -34,6 +34,7 @@ def configure_move(parser: Parser) -> None:
     parser.add_argument(
         "--settle", metavar="TIME", default="30s", help="how long the old copy stays after the switch, for requests under way; 30s"
     )
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, as far as it can be known, and do nothing")
 
 
 def move(arguments: Arguments) -> int:
@@ -55,10 +56,12 @@ async def _move(settings: config.Settings, arguments: Arguments) -> None:
     history = settings.retention if arguments.history is None else parse_duration(arguments.history, field="--history")
     patience = parse_duration(arguments.wait, field="--wait")
     trust_ends = parse_duration(arguments.settle, field="--settle")
-    nodes = await compose.open_nodes(settings)
+    nodes = await compose.open_nodes(settings, migrate=not arguments.dry_run)
     try:
         moves = compose.moves_of(nodes)
-        if arguments.undo:
+        if arguments.dry_run:
+            print(await moves.foresee(arguments.name, arguments.to))
+        elif arguments.undo:
             await moves.undo(arguments.name, _tell)
         else:
             plan = MovePlan(to=arguments.to, history=history, patience=patience, trust_ends=trust_ends)

@@ -69,16 +69,17 @@ class Output:
             case "json":
                 print(self._document([chosen(item, self._fields) for item in items]))
             case "jsonl":
-                for item in items:
-                    print(msgspec.json.encode(chosen(item, self._fields)).decode())
+                for line in self._whole(msgspec.json.encode(chosen(item, self._fields)).decode() for item in items):
+                    print(line)
             case "name":
                 for item in items:
                     print(name(item))
             case "tsv":
                 columns = columns_of(columns, self._fields)
+                lines = self._whole(self._line([one_line((column.plain or column.shown)(item)) for column in columns]) for item in items)
                 print(self._line([column.key or column.name for column in columns]))
-                for item in items:
-                    print(self._line([one_line((column.plain or column.shown)(item)) for column in columns]))
+                for line in lines:
+                    print(line)
             case _:
                 _table(columns_of(columns, self._fields), list(items), wide=self._face == "wide")
 
@@ -106,6 +107,10 @@ class Output:
         """A remark for people: on standard error, and not when they asked for quiet."""
         if not self.quiet:
             print(text, file=sys.stderr, flush=True)
+
+    def _whole(self, lines: Iterable[str]) -> Iterable[str]:
+        """All of them before the first is printed, where one may turn out to lack a field that was asked for."""
+        return list(lines) if self._fields else lines
 
     def _document(self, item: Any) -> str:
         return written(item) if self._face == "yaml" else _pretty(item)

@@ -43,6 +43,11 @@ class Parser(argparse.ArgumentParser):
         """What is given by a name."""
         return [action for action in self._actions if action.option_strings]
 
+    @property
+    def told_options(self) -> list[argparse.Action]:
+        """Those that people are told of."""
+        return [action for action in self.options if action.help != argparse.SUPPRESS]
+
     def error(self, message: str) -> NoReturn:
         """What is wrong with the words, and how they go."""
         unknown = message.removeprefix("unrecognized arguments: ")
@@ -73,7 +78,7 @@ class Command(NamedTuple):
         parser = Parser(self.path, self.summary, self.epilogue)
         self.configure(parser)
         if self.changes:
-            parser.add_argument("--reason", metavar="TEXT", dest="why", help="why, for the audit trail")
+            reason_option(parser)
             dry_run_option(parser)
         return parser
 
@@ -120,9 +125,7 @@ class Group(NamedTuple):
 
     def _help(self) -> None:
         if self.otherwise is not None:
-            parser = Parser(self.path, self.otherwise.summary, self.otherwise.epilogue)
-            self.otherwise.configure(parser)
-            print(parser.format_help())
+            print(self.otherwise.parser().format_help())
             print("Also:")
         else:
             print(f"{self.summary}\n\nUsage: {self.path} COMMAND [OPTIONS]\n")
@@ -142,6 +145,12 @@ def later(module: str, function: str) -> Callable[[Any], Any]:
         return getattr(import_module(f"duly.cli.{module}"), function)(argument)
 
     return call
+
+
+def reason_option(parser: Parser) -> None:
+    """For what changes something: why."""
+    names = [name for name in ("-m", "--reason") if name not in parser.option_names]
+    parser.add_argument(*names, metavar="TEXT", dest="why", help="why, for the audit trail")
 
 
 def dry_run_option(parser: Parser) -> None:

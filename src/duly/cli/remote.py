@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TypeVar
 
 from duly import config
 from duly.cli.errors import Withheld, did_you_mean
+from duly.cli.output import paint
 from duly.cli.parsing import Arguments
 from duly.domain.errors import Forbidden, NotFound
 from duly.domain.ids import EXECUTION_PREFIX, JOB_PREFIX, parse_execution_id, parse_job_id
@@ -14,6 +16,8 @@ from duly.sdk.client import Client
 from duly.wire.jobs import JobView
 
 MOST_NAMES = 1000
+# White on red.
+BADGE = "1;97;41"
 # As many jobs as a command that looks at all of them reads.
 MOST_JOBS = 10_000
 T = TypeVar("T")
@@ -25,8 +29,18 @@ def connect(arguments: Arguments) -> Client:
     if settings.key is None:
         hint = f"`duly up` keeps one in {settings.key_file}: run this where it runs, or set DULY_HOME, DULY_KEY or DULY_KEY_FILE."
         raise Forbidden("DULY-E301", "There is no key to use.", hint=hint)
+    _say_where(arguments, settings.url)
     kind = Withholding if getattr(arguments, "withhold", False) else Client
     return kind(settings.url, settings.key, agent=f"duly-cli/{config.VERSION}", channel="cli", reason=getattr(arguments, "why", None))
+
+
+def _say_where(arguments: Arguments, url: str) -> None:
+    """A badge, for people, where the server is that of a protected context."""
+    if arguments.server is not None or getattr(arguments, "quiet", False) or not (sys.stdout.isatty() and sys.stderr.isatty()):
+        return
+    name = config.protected_context(getattr(arguments, "context", None))
+    if name is not None:
+        print(f"{paint(f' {name.upper()} ', BADGE, sys.stderr)} {url}", file=sys.stderr, flush=True)
 
 
 class Withholding(Client):

@@ -15,7 +15,8 @@ from duly.cli.errors import OK, RUN_FAILED, TIMED_OUT
 from duly.cli.execution_text import COLUMNS, error_text, fields, progress_text, situation
 from duly.cli.output import Column, Output
 from duly.cli.parsing import Arguments, Command, Group, Parser, count, remote_options
-from duly.cli.values import moment_of, payload_of, seconds_of
+from duly.cli.times import earlier_of, later_of
+from duly.cli.values import payload_of, seconds_of
 from duly.cli.why import say_if_stuck, say_why
 from duly.domain.errors import Invalid
 from duly.sdk import calls
@@ -37,7 +38,7 @@ def run_options(parser: Parser) -> None:
     parser.add_argument("--priority", choices=("critical", "high", "normal", "low"), help="this once")
     when = parser.add_mutually_exclusive_group()
     when.add_argument("--in", metavar="TIME", dest="delay", help="after a while, such as 5m")
-    when.add_argument("--at", metavar="TIME", help="at a time, such as 2026-03-08T07:00:00Z")
+    when.add_argument("--at", metavar="TIME", help='at a time, such as 09:00, "2026-03-08 09:00" or 2026-03-08T07:00:00Z')
     _wait_options(parser)
 
 
@@ -59,7 +60,7 @@ def run(arguments: Arguments) -> int:
             made = client.send(calls.run_job(job.job_id, payload=payload, priority=priority))
         else:
             delay = None if arguments.delay is None else seconds_of(arguments.delay, "--in")
-            run_at = None if arguments.at is None else moment_of(arguments.at, "--at")
+            run_at = None if arguments.at is None else later_of(arguments.at, "--at")
             made = client.send(calls.enqueue(job.job_id, payload=payload, run_at=run_at, delay_sec=delay, priority=priority))
         follow = "duly workflow show" if job.steps else "duly logs -f"
         return _after_enqueue(client, out, made, job.name, arguments, follow)
@@ -156,7 +157,9 @@ def _configure_list(parser: Parser) -> None:
     parser.add_argument("--outcome", choices=[outcome.lower() for outcome in OutcomeName], help="runs whose last attempt ended like this")
     parser.add_argument("--pool", help="runs of this pool")
     parser.add_argument("--handler", metavar="NAME", help="runs of this handler")
-    parser.add_argument("--since", metavar="TIME", help="runs that were due then or later, such as 2026-03-08T07:00:00Z")
+    parser.add_argument(
+        "--since", metavar="TIME", help="runs that were due then or later, such as 7d, 09:00, 2026-03-08 or 2026-03-08T07:00:00Z"
+    )
     parser.add_argument("--until", metavar="TIME", help="runs that were due before then")
     parser.add_argument("--batch", metavar="BATCH", help="runs that a backfill or a bulk action has made")
     parser.add_argument("--worker", metavar="ID", help="runs that this worker has or had last")
@@ -202,8 +205,8 @@ def _filter(arguments: Arguments) -> dict[str, Any]:
         "last_outcome": arguments.outcome and arguments.outcome.upper(),
         "pool": arguments.pool,
         "handler": arguments.handler,
-        "since": None if arguments.since is None else moment_of(arguments.since, "--since"),
-        "until": None if arguments.until is None else moment_of(arguments.until, "--until"),
+        "since": None if arguments.since is None else earlier_of(arguments.since, "--since"),
+        "until": None if arguments.until is None else earlier_of(arguments.until, "--until"),
         "batch_id": arguments.batch,
         "worker_id": arguments.worker,
         "payload": {path: value for path, _, value in pairs},

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from duly.cli import output, remote
+from duly.cli.asking import demand, yes_option
 from duly.cli.errors import FAILURE, OK, PARTLY_DONE
 from duly.cli.output import BOLD, GREY, YELLOW, Column, paint
 from duly.cli.parsing import Arguments, Command, Group, Parser, count, remote_options
@@ -19,15 +20,13 @@ from duly.domain.ids import parse_job_id
 from duly.domain.instants import DAY, Instant, to_datetime, to_rfc3339
 from duly.domain.job import Timing, schedule_of
 from duly.domain.schedule import explain_fire, fires
-from duly.domain.spreading import Load, busiest
+from duly.domain.spreading import HERD, Load, busiest
 from duly.domain.words import describe, lint
 from duly.sdk import calls
 from duly.sdk.client import Client
 from duly.wire.jobs import JobView
 from duly.wire.upcoming import MoveView
 
-# From so many fires in one minute on, a herd is worth a word.
-HERD = 10
 # So many moves go in one request.
 PER_CALL = 200
 
@@ -171,6 +170,7 @@ def _configure_spread(parser: Parser) -> None:
     parser.add_argument("--most", metavar="N", type=count, default=HERD, help=f"how many fires a minute may have ({HERD})")
     parser.add_argument("--pool", metavar="POOL", help="only the jobs of this pool")
     parser.add_argument("--apply", action="store_true", help="carry the moves out; those of jobs that are declared in code are left to you")
+    yes_option(parser)
     remote_options(parser)
 
 
@@ -179,6 +179,8 @@ def _spread(arguments: Arguments) -> int:
     with remote.connect(arguments) as client:
         found = client.send(calls.show_spread(most=arguments.most, pool=arguments.pool))
         own = [move for move in found.moves if move.source is None]
+        if own and arguments.apply and not arguments.withhold:
+            demand(arguments, f"move the schedules of {len(own)} jobs?")
         answers = (
             [client.send(calls.reschedule_jobs(own[at : at + PER_CALL])) for at in range(0, len(own), PER_CALL)] if arguments.apply else []
         )

@@ -311,7 +311,20 @@ COMMANDS = {
                 later("looking", "configure_workers"),
                 later("looking", "workers"),
                 "duly worker list",
-            )
+            ),
+            "show": Command(
+                "one worker: what it offers, and how it stands",
+                later("looking", "configure_worker"),
+                later("looking", "show_worker"),
+                "duly worker show",
+            ),
+            "drain": Command(
+                "let a worker that works through the API take no more",
+                later("looking", "configure_worker"),
+                later("looking", "drain_worker"),
+                "duly worker drain",
+                changes=True,
+            ),
         },
         otherwise=Command("Run a worker on the store, or through an API.", _configure_worker, _worker, "duly worker", _WORKER_EXAMPLES),
         is_whole=True,

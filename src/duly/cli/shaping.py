@@ -63,9 +63,8 @@ def chosen(item: Any, fields: Sequence[str]) -> Any:
 
 def unknown(field: str, known: Sequence[str]) -> Invalid:
     """A field that is not there."""
-    return Invalid(
-        "DULY-E604", f"there is no {field!r}.", field="--fields", hint=did_you_mean(field, known) or f"There are {', '.join(known)}."
-    )
+    hint = did_you_mean(field, known) or f"There are {', '.join(dict.fromkeys(known))}."
+    return Invalid("DULY-E604", f"there is no {field!r}.", field="--fields", hint=hint)
 
 
 def camel(name: str) -> str:

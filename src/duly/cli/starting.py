@@ -35,6 +35,7 @@ _SETTINGS = """# Settings of Duly for this project: docs/how-to/configure.md. A 
 
 def _configure(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help="how the application is called; this directory's name otherwise")
+    parser.add_argument("--dry-run", action="store_true", help="say which files would be written, and write none")
 
 
 def _init(arguments: Arguments) -> int:
@@ -48,6 +49,9 @@ def _init(arguments: Arguments) -> int:
             f"{' and '.join(there)} {'is' if len(there) == 1 else 'are'} there already.",
             hint="Nothing was written. Choose another name, or another directory.",
         )
+    if arguments.dry_run:
+        print(*files, sep="\n")
+        return OK
     for path, text in files.items():
         path.write_text(text, encoding="utf-8")
     print(f"{name}_jobs.py and duly.toml are here. Next:\n\n  duly dev {name}_jobs:app")

@@ -172,12 +172,12 @@ COMMANDS = {
         "Tenants: whose jobs they are, their share of the fleet, and their quotas.",
         "duly tenant",
         {
-            "create": Command("Make a tenant and its first key.", _configure_create, _create, "duly tenant create"),
+            "create": Command("Make a tenant and its first key.", _configure_create, _create, "duly tenant create", changes=True),
             "list": Command("List the tenants that your key may see.", remote_options, _list, "duly tenant list"),
             "show": Command("A tenant, and what it uses.", _configure_show, _show, "duly tenant show"),
-            "set": Command("Change its weight or some of its quotas.", _configure_create, _set, "duly tenant set"),
+            "set": Command("Change its weight or some of its quotas.", _configure_create, _set, "duly tenant set", changes=True),
             "move": Command("Bring a tenant to another store, or take that back.", configure_move, move, "duly tenant move", MOVE_EXAMPLES),
-            "key": Command("Make a key for a tenant that has lost its own.", _configure_key, _key, "duly tenant key"),
+            "key": Command("Make a key for a tenant that has lost its own.", _configure_key, _key, "duly tenant key", changes=True),
         },
     )
 }

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +66,7 @@ def moment_of(text: str, field: str) -> datetime:
     try:
         return to_datetime(from_rfc3339(text))
     except (ValueError, OverflowError) as error:
-        hint = "Write it with an offset, such as 2026-03-08T07:00:00Z or 2026-03-08T08:00:00+01:00."
+        hint = 'Write 2026-03-08T07:00:00Z, 2026-03-08T08:00:00+01:00, or on the command line 09:00, "2026-03-08 09:00" or 2h.'
         raise Invalid("DULY-E105", f"{text[:60]!r} is not a time.", field=field, hint=hint) from error
 
 
@@ -75,19 +74,3 @@ def seconds_of(text: str, field: str) -> float:
     """A duration in seconds, without a fraction where there is none."""
     seconds = parse_duration(text if not text.isdigit() else int(text), field=field) / SECOND
     return int(seconds) if seconds.is_integer() else seconds
-
-
-def later_of(text: str, field: str) -> datetime:
-    """A time with an offset, or a duration from now on, such as 2h."""
-    if text[:1].isdigit() and "T" not in text.upper():
-        return datetime.now(UTC) + timedelta(seconds=seconds_of(text, field))
-    return moment_of(text, field)
-
-
-def earlier_of(text: str, field: str) -> datetime:
-    """A time with an offset, a day (its beginning, in UTC), or a duration back from now, such as 7d."""
-    if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
-        return moment_of(f"{text}T00:00:00Z", field)
-    if text[:1].isdigit() and "T" not in text.upper():
-        return datetime.now(UTC) - timedelta(seconds=seconds_of(text, field))
-    return moment_of(text, field)

@@ -15,7 +15,7 @@ from duly import config
 from duly.cli import apply, definitions, output, remote
 from duly.cli.errors import OK
 from duly.cli.output import Column
-from duly.cli.parsing import Arguments, Parser, dry_run_option, remote_options
+from duly.cli.parsing import Arguments, Parser, dry_run_option, reason_option, remote_options
 from duly.cli.remote import MOST_JOBS
 from duly.domain.errors import Invalid, NotFound, Unavailable
 from duly.domain.secrets import MARK, MASK
@@ -86,7 +86,7 @@ def _has_null(value: Any, *, inside: bool = False) -> bool:
 def configure_edit(parser: Parser) -> None:
     """Which job."""
     parser.add_argument("job", metavar="JOB", help="name or id")
-    parser.add_argument("--reason", metavar="TEXT", dest="why", help="why, for the audit trail")
+    reason_option(parser)
     dry_run_option(parser)
     remote_options(parser)
 
@@ -107,7 +107,6 @@ def edit(arguments: Arguments) -> int:
             raise Invalid("DULY-E604", "An edited job keeps its name.", hint="`duly job create` makes another.")
         # What it was when the editor opened: whoever changed it since is not overwritten.
         intents = [one._replace(live=job) for one in intents]
-        apply.show(out, intents)
         return apply.carry_out(client, out, intents)
 
 

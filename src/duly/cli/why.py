@@ -11,7 +11,7 @@ from duly.cli import output, remote
 from duly.cli.errors import OK
 from duly.cli.output import BOLD, GREY, Column, Output
 from duly.cli.parsing import Arguments, Command, Parser, remote_options
-from duly.cli.values import moment_of
+from duly.cli.times import earlier_of
 from duly.domain.errors import Invalid
 from duly.domain.why.answers import WhyCode
 from duly.domain.zones import load_zone
@@ -65,11 +65,13 @@ def _why(arguments: Arguments) -> int:
 
 def _time(text: str, job: JobView) -> datetime:
     """A time with an offset, or a reading of the clocks in the job's zone."""
+    zone = load_zone(job.timezone or "UTC")
     try:
+        # Also a time that the clocks leave out: that may be the very question.
         reading = datetime.fromisoformat(text)
     except ValueError:
-        return moment_of(text, "--at")
-    return reading.replace(tzinfo=load_zone(job.timezone or "UTC")) if reading.tzinfo is None else reading
+        return earlier_of(text, "--at", zone)
+    return reading.replace(tzinfo=zone) if reading.tzinfo is None else reading
 
 
 def _print(out: Output, answer: WhyView) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from duly import config
 from duly.sdk import app as sdk
@@ -52,6 +52,15 @@ class App(sdk.App):
             return living(self, worker=worker, scheduler=scheduler, reference=reference)
 
         return lifespan
+
+    def dev(self, *, host: str | None = None, port: int | None = None) -> NoReturn:
+        """Scheduler, worker and dashboard on one port, started again whenever the code changes: what `duly dev` does.
+
+        It takes the place of the script that calls it, under `if __name__ == "__main__":`, and does not return.
+        """
+        from duly.compose.dev import become_dev
+
+        become_dev(self, host=host, port=port)
 
     def dashboard(self, *, auth: Auth | None = None) -> MountedDashboard:
         """The dashboard with its API, to be mounted: `api.mount("/duly", app.dashboard())`. Who comes needs a session or a key, as ever.

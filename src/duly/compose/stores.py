@@ -42,15 +42,15 @@ if TYPE_CHECKING:
     from duly.http.services import Services
 
 
-async def open_nodes(settings: config.Settings) -> list[Node]:
+async def open_nodes(settings: config.Settings, *, migrate: bool = True) -> list[Node]:
     """A node for each store that is served here, the default one first; the only one when there is one. All of them, or none."""
     telemetry, spans = meter_of(settings), open_spans(settings)
     if not settings.stores:
-        return [await open_node(settings, telemetry=telemetry, spans=spans)]
+        return [await open_node(settings, migrate=migrate, telemetry=telemetry, spans=spans)]
     nodes: list[Node] = []
     try:
         for store in settings.stores:
-            node = await open_node(replace(settings, store=store.url), telemetry=telemetry, spans=spans)
+            node = await open_node(replace(settings, store=store.url), migrate=migrate, telemetry=telemetry, spans=spans)
             node.name = store.name
             nodes.append(node)
     except BaseException:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+from duly.config.files import PROTECTED as PROTECTED
+from duly.config.files import is_protected as is_protected
 from duly.config.files import merged
 from duly.config.files import read_contexts as read_contexts
 from duly.config.files import schema as schema
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
 
 VERSION = "0.1.0"
+# What a cluster sets for a service that is called duly.
+_OF_KUBERNETES = re.compile(r"SERVICE_(HOST|PORT)|PORT_[0-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,10 +245,46 @@ def origins(environment: Mapping[str, str] | None = None) -> list[tuple[Setting,
     return found
 
 
+def faults(environment: Mapping[str, str] | None = None) -> list[DulyError]:
+    """What is wrong with each setting by itself: all of it, where `load` tells the first."""
+    source = merged(os.environ)[0] if environment is None else environment
+    found: list[DulyError] = []
+    for setting in SETTINGS:
+        try:
+            _read(setting, source)
+        except Invalid as fault:
+            found.append(fault)
+    return found
+
+
+def misspelled(environment: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
+    """Variables that are nearly called as a setting is, and the setting; others that begin with DULY_ are somebody's own."""
+    from difflib import get_close_matches
+
+    source = os.environ if environment is None else environment
+    known = {name.removeprefix("DULY_"): name for setting in SETTINGS for name in (setting.name, f"{setting.name}_FILE")}
+    found: list[tuple[str, str]] = []
+    for name in sorted(source):
+        rest = name.removeprefix("DULY_")
+        if rest == name or rest in known or rest.startswith("SECRET_") or _OF_KUBERNETES.search(rest):
+            continue
+        if close := get_close_matches(rest, known, n=1, cutoff=0.7):
+            found.append((name, known[close[0]]))
+    return found
+
+
 def is_set(name: str, environment: Mapping[str, str] | None = None) -> bool:
     """Whether a setting that may come from a file is given and not empty."""
     source = merged(os.environ)[0] if environment is None else environment
     return bool(source.get(name, "").strip() or source.get(f"{name}_FILE"))
+
+
+def protected_context(context: str | None = None) -> str | None:
+    """The context that says which server is asked, if it is a protected one; a flag or the environment may say otherwise before it."""
+    origin = merged(os.environ, context)[1].get("DULY_URL", "")
+    name = origin.removeprefix("context ")
+    known = read_contexts(settings_directory(os.environ)).known
+    return name if name != origin and is_protected(name, known[name]) else None
 
 
 def editor() -> str:
@@ -288,7 +329,8 @@ def _read(setting: Setting, source: Mapping[str, str]) -> Any:
     try:
         return setting.read(setting.default if text is None else text.strip())
     except (ValueError, DulyError) as error:
-        raise Invalid("DULY-E601", f"{error}.", field=setting.name) from error
+        default = f"; {setting.default} is the default" if setting.default else ""
+        raise Invalid("DULY-E601", f"{error}.", field=setting.name, hint=f"`duly config show` says where it is set{default}.") from error
 
 
 def _file_text(setting: Setting, source: Mapping[str, str]) -> str:

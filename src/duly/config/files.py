@@ -22,6 +22,9 @@ from duly.domain.errors import Invalid
 
 PROJECT_FILE = "duly.toml"
 LARGEST_FILE = 1 << 20
+# The mark of a context, besides its settings; those of these names have it unless it says otherwise.
+PROTECTED = "protected"
+_PROTECTED_NAMES = ("prod", "production")
 _SECRETS = {setting.name for setting in SETTINGS if setting.secret}
 _NOT_IN_FILES = {"DULY_CONFIG", "DULY_CONTEXT"}
 NAMES = {
@@ -60,7 +63,8 @@ def layers(environment: Mapping[str, str], context: str | None = None) -> list[L
         if current not in contexts.known:
             hint = _meant(current, contexts.known) or "`duly context add` makes one, `duly context list` shows them."
             raise Invalid("DULY-E601", f"There is no context {current!r}.", field="DULY_CONTEXT", hint=hint)
-        chosen = [Layer(f"context {current}", _values(contexts.known[current], f"context {current}"))]
+        own = {key: value for key, value in contexts.known[current].items() if key != PROTECTED}
+        chosen = [Layer(f"context {current}", _values(own, f"context {current}"))]
     if wanted is not None:
         found += chosen
     found += _project(environment)
@@ -139,6 +143,11 @@ def read_contexts(directory: Path | None) -> Contexts:
             "DULY-E601", f"{directory}/contexts.toml is not as `duly context` writes it.", hint="Remove it, and add the contexts again."
         )
     return Contexts(known, current)
+
+
+def is_protected(name: str, table: Mapping[str, Any]) -> bool:
+    """Whether wide changes by way of this context are asked about."""
+    return bool(table.get(PROTECTED, name in _PROTECTED_NAMES))
 
 
 def _read(path: Path) -> dict[str, Any] | None:

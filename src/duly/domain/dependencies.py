@@ -9,7 +9,7 @@ deadline has passed. Backfills and runs by hand do not wait: whoever asks for th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from json import dumps
@@ -25,6 +25,8 @@ from duly.domain.zones import instant_to_local
 
 MOST_DEPENDENCIES = 20
 LONGEST_WAIT: Micros = 31 * DAY
+# So many jobs are looked at for a circle; a longer chain is nobody's, and what waits in it ends at its deadline.
+FARTHEST = 200
 # What a gate lets through once it is open.
 OPEN = 1 << 30
 
@@ -63,6 +65,19 @@ def check_dependencies(job: str, dependencies: Sequence[Dependency], *, has_sche
             raise circle([job, job])
         if not SECOND <= one.within <= LONGEST_WAIT:
             raise Invalid("DULY-E106", "must be at least 1 second and at most 31 days.", field="after.withinSec")
+
+
+def refuse_circle(start: str, waits: Mapping[str, Sequence[str]]) -> None:
+    """Raises Invalid (DULY-E157) when this job would wait for itself by way of others; `waits` has the names that each job waits for."""
+    paths, seen = [[start]], {start}
+    while paths:
+        path = paths.pop()
+        for name in waits.get(path[-1], ()):
+            if name == start:
+                raise circle([*path, start])
+            if name not in seen:
+                seen.add(name)
+                paths.append([*path, name])
 
 
 def circle(names: Sequence[str]) -> Invalid:

@@ -30,6 +30,7 @@ _new, _set, _unknown = UUID.__new__, object.__setattr__, SafeUUID.unknown
 _VARIANT = 0b10 << 62
 _VERSION_7 = 7 << 76
 _VERSION_8 = 8 << 76
+_NOISE, _LOW = (1 << 48) - 1, (1 << 14) - 1
 
 
 def fire_id(job: JobId, scheduled_at: Instant) -> ExecutionId:
@@ -62,15 +63,13 @@ def new_ids(count: int, now: Instant, entropy: Callable[[int], int]) -> list[UUI
     `entropy(bits)` supplies the randomness. The counter starts at a random place in its lower
     half, so up to 2^25 ids fit without it wrapping.
     """
-    millisecond = now // 1000
+    fixed = (now // 1000) << 80 | _VERSION_7 | _VARIANT
     start = entropy(25)
     noise = entropy(48)
     ids: list[UUID] = []
-    for nth in range(count):
-        counter = start + nth
-        high, low = counter >> 14, counter & ((1 << 14) - 1)
-        noise = (noise * 0x5DEECE66D + 0xB + nth) & ((1 << 48) - 1)
-        ids.append(UUID(int=millisecond << 80 | _VERSION_7 | high << 64 | _VARIANT | low << 48 | noise))
+    for counter in range(start, start + count):
+        noise = (noise * 0x5DEECE66D + 0xB + counter - start) & _NOISE
+        ids.append(uuid_of(fixed | (counter >> 14) << 64 | (counter & _LOW) << 48 | noise))
     return ids
 
 

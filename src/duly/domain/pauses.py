@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from duly.domain.errors import Invalid
 from duly.domain.instants import Instant
 from duly.domain.schedule import OneTimeSchedule, Schedule, is_fire, next_fire, plain_of
 
@@ -11,6 +12,14 @@ def first_fire(schedule: Schedule | None, now: Instant) -> Instant | None:
     if schedule is None:
         return None
     return next_fire(schedule, -1) if isinstance(plain_of(schedule), OneTimeSchedule) else next_fire(schedule, now)
+
+
+def demand_fire(schedule: Schedule | None, now: Instant) -> Instant | None:
+    """The same, for a job that is made: raises Invalid (DULY-E102) for a schedule that has no fire in the future."""
+    first = first_fire(schedule, now)
+    if schedule is not None and first is None:
+        raise Invalid("DULY-E102", "The schedule has no fire in the future.", field="schedule", hint="Look at endAt and at the calendars.")
+    return first
 
 
 def past_pause(schedule: Schedule | None, fire: Instant | None, paused_until: Instant | None, now: Instant) -> Instant | None:

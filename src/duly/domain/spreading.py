@@ -13,6 +13,8 @@ from duly.domain.schedule import fires
 
 # What fires more often than this in a day is no guest of a single minute.
 MOST_FIRES = 24
+# From so many fires in one minute on, a herd is worth a word.
+HERD = 10
 
 
 class Move(NamedTuple):

@@ -14,10 +14,12 @@ import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from types import TracebackType
 from typing import TextIO
 
 from duly.ports.current import current_attempt
 from duly.ports.handlers import Attempt
+from duly.ports.words import name_of, words_of
 
 LOGGING, PRINT = "logging", "print"
 # A line without an end: what is longer is cut, as a line in the log would be.
@@ -46,13 +48,20 @@ class RecordKeeper(logging.Handler):
         try:
             message = record.getMessage()
         except Exception as error:
-            message = f"{record.msg!s} ({type(error).__name__}: its arguments do not fit)"
+            message = f"{words_of(record.msg)} ({name_of(error)}: its arguments do not fit)"
         fields = {name: value for name, value in record.__dict__.items() if name not in _OWN and name != _MARK}
         fields["logger"] = record.name
         if record.exc_info and record.exc_info[0] is not None:
-            message = f"{message}\n{''.join(traceback.format_exception(*record.exc_info)).rstrip()}"
+            message = f"{message}\n{_traceback(record.exc_info)}"
         record.__dict__[_MARK] = True
         attempt.log(level_name(record.levelno), message, fields)
+
+
+def _traceback(raised: tuple[type[BaseException], BaseException, TracebackType | None]) -> str:
+    try:
+        return "".join(traceback.format_exception(*raised)).rstrip()
+    except BaseException:
+        return f"{name_of(raised[1])}: {words_of(raised[1])}"
 
 
 def level_name(number: int) -> str:

@@ -52,9 +52,10 @@ from duly.executors.messages import (
 from duly.executors.parents import die_with
 from duly.ports import handlers
 from duly.ports.endings import Discard, Failure, Snooze, kinds_of
-from duly.ports.handlers import Attempt, CallSource, PythonCall
+from duly.ports.handlers import Attempt, CallSource, PythonCall, storable
 from duly.ports.parents import Parent
 from duly.ports.traces import carrying
+from duly.ports.words import name_of, words_of
 
 LONGEST_DETAIL = 64 << 10
 # Seconds between two signs of life.
@@ -94,13 +95,16 @@ def _serve(reference: str, channel: _Channel, stop: _Stop) -> None:
             try:
                 calls = load_calls(reference)
                 capture_in_child(message.capture)
-            except (Exception, SystemExit) as exc:
-                channel.send(Broken(f"{type(exc).__name__}: {exc}", _traceback(exc)))
+            except _Terminated:
+                raise
+            except BaseException as exc:
+                channel.send(Broken(f"{name_of(exc)}: {_short(words_of(exc))}", _end_of(_traceback(exc))))
                 return
             continue
         reply = _run(calls, message, channel, stop)
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):
+            # The handler may have put anything in its place.
+            with contextlib.suppress(BaseException):
                 stream.flush()
         if stop.is_terminated:
             return
@@ -116,29 +120,60 @@ def _run(calls: Mapping[str, PythonCall], request: Run, channel: _Channel, stop:
         with stop.during(attempt), carrying(request.traceparent):
             result = call.call(attempt)
             if inspect.isawaitable(result):
-                result = asyncio.run(_await(result, attempt, stop))
+                ended: Future[Any] = Future()
+                try:
+                    asyncio.run(_await(result, attempt, stop, ended))
+                except asyncio.CancelledError:
+                    # A cancel that came as it ended has nothing left to stop.
+                    if not ended.done():
+                        raise
+                result = ended.result()
         return Returned(result)
-    except Snooze as exc:
-        return Raised("Snooze", str(exc), snooze=exc.wait)
-    except Discard as exc:
-        return Raised("Discard", str(exc), discard=True)
-    except Failure as exc:
-        detail = exc.detail if exc.detail is not None else _traceback(exc)
-        return Raised(exc.type, str(exc), exc.retry, exc.retry_after, detail, kinds_of(exc))
-    except (Exception, SystemExit, KeyboardInterrupt, asyncio.CancelledError) as exc:
-        return Raised(type(exc).__name__, str(exc), detail=_traceback(exc), kinds=kinds_of(exc))
+    except _Terminated:
+        raise
+    except BaseException as exc:
+        # Whatever it is, it is the handler's: a child that died of it would count as a loss.
+        return _raised(exc, attempt)
     finally:
         attempt.tell_last()
 
 
-async def _await(result: Awaitable[Any], attempt: Attempt, stop: _Stop) -> Any:
+def _raised(exc: BaseException, attempt: Attempt) -> Raised:
+    """What the handler raised, as far as it can be told. Its class is the handler's code: what it says of itself may be no text at all."""
+    said = _short(attempt.redacted(words_of(exc)))
+    try:
+        told = _as_it_asks(exc, said, attempt)
+        # What the worker could not read would cost it this child.
+        return msgspec.json.decode(msgspec.json.encode(told), type=Raised)
+    except BaseException:
+        return Raised(name_of(exc), said, kinds=kinds_of(exc))
+
+
+def _as_it_asks(exc: BaseException, said: str, attempt: Attempt) -> Raised:
+    match exc:
+        case Snooze():
+            return Raised("Snooze", said, snooze=exc.wait)
+        case Discard():
+            return Raised("Discard", said, discard=True)
+        case Failure():
+            detail = _traceback(exc) if exc.detail is None else exc.detail
+            return Raised(_short(exc.type), said, bool(exc.retry), exc.retry_after, _end_of(attempt.redacted(detail)), kinds_of(exc))
+        case _:
+            return Raised(name_of(exc), said, detail=_end_of(attempt.redacted(_traceback(exc))), kinds=kinds_of(exc))
+
+
+async def _await(result: Awaitable[Any], attempt: Attempt, stop: _Stop, ended: Future[Any]) -> None:
+    """Its end goes past the loop: `asyncio.run` asks the task for its repr, and that asks what it ended with."""
     task = asyncio.current_task()
     loop = asyncio.get_running_loop()
     assert task is not None
     stop.interrupt = lambda: loop.call_soon_threadsafe(task.cancel)
     if attempt.cancelled:
         task.cancel()
-    return await result
+    try:
+        ended.set_result(await result)
+    except BaseException as exc:
+        ended.set_exception(exc)
 
 
 class _Terminated(BaseException):
@@ -227,9 +262,12 @@ class _Channel:
 
     def send(self, message: Reply) -> None:
         try:
-            line = msgspec.json.encode(message, enc_hook=str if isinstance(message, Log) else None)
-        except (TypeError, ValueError, RecursionError) as exc:
-            line = msgspec.json.encode(Raised(type(exc).__name__, f"The result is not JSON: {exc}"))
+            line = msgspec.json.encode(message)
+        except _Terminated:
+            raise
+        except BaseException as exc:
+            # Only of a result that cannot be told: whatever else is said was made sayable before.
+            line = msgspec.json.encode(Raised(name_of(exc), f"The result is not JSON: {_short(words_of(exc))}", kinds=kinds_of(exc)))
         if len(line) >= LONGEST_MESSAGE:
             too_large = f"longer than {LONGEST_MESSAGE} bytes"
             short: Reply = Raised("ResultTooLarge", f"The result is {too_large}.", retry=False)
@@ -272,7 +310,8 @@ class _ChildAttempt(Attempt):
         self._told_at = -TELL_EVERY
 
     def log(self, level: str, message: str, fields: dict[str, Any]) -> None:
-        self._channel.send(Log(level, message, fields))
+        # Made sayable here: an answer in its place would be taken for the end of the attempt.
+        self._channel.send(Log(level, storable(self.redacted(message)), self._fields(fields)))
 
     def beat(self) -> None:
         if self._may_tell():
@@ -307,12 +346,23 @@ class _ChildAttempt(Attempt):
         return future
 
 
+def _short(text: str) -> str:
+    return storable(text)[:LONGEST_DETAIL]
+
+
+def _end_of(text: str) -> str:
+    return storable(text)[-LONGEST_DETAIL:]
+
+
 def _traceback(exc: BaseException) -> str:
-    """The traceback as text, from the handler's own frames on; its end when it is long."""
-    frames = exc.__traceback__
-    while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
-        frames = frames.tb_next
-    return "".join(traceback.format_exception(type(exc), exc, frames))[-LONGEST_DETAIL:]
+    """The traceback as text, from the handler's own frames on; empty when it cannot be had."""
+    try:
+        frames = exc.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+            frames = frames.tb_next
+        return "".join(traceback.format_exception(type(exc), exc, frames))
+    except BaseException:
+        return ""
 
 
 if __name__ == "__main__":

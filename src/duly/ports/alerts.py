@@ -128,6 +128,9 @@ class AlertFacts(Protocol):
     async def candidates(self, tenant: int, kind: Kind, since: Instant, due_before: Instant, now: Instant, limit: int) -> list[Watched]:
         """Jobs that a rule about all of them may have something to say of: where something died since, waits since, runs since."""
 
+    async def newest_jobs(self, tenant: int, now: Instant, limit: int) -> list[Watched]:
+        """The jobs that were made last, of those that are not cancelled."""
+
     async def watched(self, tenant: int, ids: Sequence[JobId], now: Instant) -> list[Watched]:
         """These jobs, of those that are not cancelled."""
 

@@ -2,7 +2,7 @@
 
 Failure                 the attempt failed; says whether and when it is tried again
 ├── RetryLater("30s")   try again then, whatever the policy's wait is
-└── GiveUp("why")       do not try again: straight to the dead letters
+└── GiveUp("why")       do not try again: straight to the dead letters; also called DeadLetter
 Snooze("5m")            no failure: call me again then, at no cost in attempts
 Discard("why")          no failure and no success: there is nothing to do any more
 Died                    the process that ran it is gone; counted as a loss, not as a failure
@@ -11,10 +11,13 @@ Died                    the process that ran it is gone; counted as a loss, not 
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from duly.domain.durations import parse_duration
 from duly.domain.instants import SECOND, Micros
 from duly.domain.retry import LONGEST_WAIT, bounded_wait
+from duly.ports.handlers import storable
+from duly.ports.words import names_of
 
 
 class Failure(Exception):
@@ -24,6 +27,13 @@ class Failure(Exception):
     attempt (a traceback, the end of what a command printed). `kinds` are the names that retry rules look for, where they
     are not those of this class.
     """
+
+    # Of a class of somebody else's that does not make what it inherits.
+    type = "Failure"
+    retry = True
+    retry_after: Micros | None = None
+    detail: str | None = None
+    kinds: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -54,8 +64,14 @@ class RetryLater(Failure):
 class GiveUp(Failure):
     """`raise GiveUp("no such customer")`: no further attempt can help; it goes to the dead letters at once."""
 
+    type, retry = "GiveUp", False
+
     def __init__(self, message: str) -> None:
         super().__init__(message, type="GiveUp", retry=False)
+
+
+# The same by the name of the place where it ends.
+DeadLetter = GiveUp
 
 
 class Snooze(Exception):
@@ -80,10 +96,15 @@ class Died(Exception):
 
 def kinds_of(error: BaseException) -> tuple[str, ...]:
     """The names that retry rules look for: of the error's class and each base class, plain and qualified."""
-    names = [name for kind in type(error).__mro__[:-2] for name in (kind.__name__, f"{kind.__module__}.{kind.__qualname__}")]
-    if isinstance(error, Failure):
-        return (error.type, *error.kinds, *names)
-    return tuple(names)
+    return (*_own_kinds(error), *names_of(error)) if issubclass(type(error), Failure) else tuple(names_of(error))
+
+
+def _own_kinds(error: Any) -> list[str]:
+    """What a failure says it is; a class of somebody else's may have made properties of that."""
+    try:
+        return [storable(kind) for kind in (error.type, *error.kinds)]
+    except BaseException:
+        return []
 
 
 def _wait(wait: str | float | timedelta) -> Micros:

@@ -48,6 +48,8 @@ class AlerterSettings:
 
     every: float = 5.0
     ttl: Micros = 20 * SECOND
+    # After the store was away, workers have so long to come back to it: nobody could hear of them meanwhile.
+    settles: Micros = 30 * SECOND
     # Up to so many rules are all judged in every round; of more, so many without a cause. And so many in one step.
     at_ease: int = 200
     batch: int = 200
@@ -87,6 +89,7 @@ class _Memory:
     channels: Mapping[tuple[int, str], Channel] = field(default_factory=dict)
     calendars: Mapping[int, Mapping[str, Calendar]] = field(default_factory=dict)
     away_since: Instant | None = None
+    back_at: Instant | None = None
     outages: dict[tuple[int, str], _Outage] = field(default_factory=dict)
 
 
@@ -181,6 +184,9 @@ class Alerter:
             return 0
         if not rule.enabled:
             return await self._moved([gone(None, incident, now) for incident in live], row, now)
+        back_at = self._memory.back_at
+        if rule.kind is Kind.WORKER_GONE and back_at is not None and now - back_at < self._settings.settles:
+            return 0
         facts = await gather(looks, row.tenant, rule, row.updated_at, live)
         self._stirring.judged(row, facts, now)
         found = readings(rule, facts, now)
@@ -284,7 +290,8 @@ class Alerter:
             reached = [name for name in rules[key].channels if name not in outage.left] if key in rules else []
             await self._store.move(Move(opened, over, Event.RESOLVED), reached, now)
             del memory.outages[key]
-        memory.away_since = None
+        if memory.away_since is not None:
+            memory.away_since, memory.back_at = None, now
 
     async def _ping(self, now: Instant) -> None:
         """Tell the outside that all goes on, while it does: silence is the alarm."""

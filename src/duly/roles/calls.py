@@ -110,10 +110,17 @@ def one_each(results: Any, count: int) -> Sequence[Any]:
     """What a batch handler returned, as one result for each."""
     if results is None:
         return [None] * count
-    if not isinstance(results, list | tuple) or len(results) != count:
-        got = f"{len(results)} results" if isinstance(results, list | tuple) else f"a {type(results).__name__}"
+    # A copy: a list of somebody's own may be another one at every look.
+    found = list(results) if isinstance(results, list | tuple) else None
+    if found is None or len(found) != count:
+        got = f"a {type(results).__name__}" if found is None else f"{len(found)} results"
         raise Failure(f"the handler returned {got} for {count} executions; it returns a list of one each, or None", type="WrongResults")
-    return results
+    return found
+
+
+def is_closed_from_outside(task: asyncio.Task[None]) -> bool:
+    """Whether somebody else closes what this task runs: then it must end at once. A GeneratorExit while it runs is its handler's."""
+    return asyncio.current_task(task.get_loop()) is not task
 
 
 async def swallow_cancel(me: asyncio.Task[None]) -> None:

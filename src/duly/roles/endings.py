@@ -13,6 +13,7 @@ from duly.domain.lifecycle import Outcome, State
 from duly.ports.clock import Clock, Entropy
 from duly.ports.endings import Died, Discard, Failure, Snooze, kinds_of
 from duly.ports.handlers import Attempt, storable
+from duly.ports.words import LONGEST_NAME, name_of, words_of
 from duly.roles.calls import Running
 from duly.roles.plans import Plan
 
@@ -50,21 +51,28 @@ class Endings:
 
     def raised(self, attempt: Attempt, plan: Plan, error: BaseException, *, asked_to_stop: bool) -> Finished:
         """The handler raised this. `asked_to_stop`: somebody wants it cancelled, though it has not heard of it."""
+        try:
+            return self._raised(attempt, plan, error, asked_to_stop)
+        except BaseException:
+            # Its class is the handler's code, and may be anything: what cannot be told as it asks is a plain failure.
+            return self._failed(attempt, plan, _told(attempt, name_of(error), words_of(error), None), kinds_of(error))
+
+    def _raised(self, attempt: Attempt, plan: Plan, error: BaseException, asked_to_stop: bool) -> Finished:
         match error:
             case Snooze():
                 return self._snoozed(attempt, plan, error.wait)
             case Discard():
-                said = storable(attempt.redacted(_words(error)))[:LONGEST_MESSAGE]
+                said = storable(attempt.redacted(words_of(error)))[:LONGEST_MESSAGE]
                 reason = _encode({"reason": "discarded", "message": said}).decode()
                 return self._report(attempt, plan, Outcome.CANCELLED, Verdict(State.CANCELLED, None, reason))
             case Died():
                 return self._died(attempt, plan, error, asked_to_stop)
             case Failure():
-                told = _told(attempt, error.type, _words(error), error.detail)
+                told = _told(attempt, error.type, words_of(error), error.detail)
                 return self._failed(attempt, plan, told, kinds_of(error), retry=error.retry, wait=error.retry_after)
             case _:
                 # SystemExit and KeyboardInterrupt as well: a handler that calls sys.exit() must not end the worker.
-                return self._failed(attempt, plan, _told(attempt, type(error).__name__, _words(error), _trace(error)), kinds_of(error))
+                return self._failed(attempt, plan, _told(attempt, name_of(error), words_of(error), _trace(error)), kinds_of(error))
 
     def stopped(self, attempt: Attempt, plan: Plan, why: str | None, note: str | None) -> Finished:
         """It was stopped, or stopped itself. `why` a limit ended it; the `note` says what became of a handler that did not stop."""
@@ -174,23 +182,18 @@ def _deadline(attempt: Attempt, plan: Plan) -> Instant | None:
 
 def _told(attempt: Attempt, kind: str, message: str, detail: str | None) -> str:
     """What is kept of it. Redacted before it is cut: half a secret would not be found."""
-    told = {"type": kind, "message": storable(attempt.redacted(message))[:LONGEST_MESSAGE]}
+    told = {"type": storable(kind)[:LONGEST_NAME], "message": storable(attempt.redacted(message))[:LONGEST_MESSAGE]}
     if detail:
         told["detail"] = storable(attempt.redacted(detail))[-LONGEST_DETAIL:]
     return _encode(told).decode()
 
 
-def _words(error: BaseException) -> str:
-    """What an error says, even when it cannot say it."""
+def _trace(error: BaseException) -> str | None:
+    """The traceback from the user's own frame on; None when it cannot be had."""
     try:
-        return str(error)
-    except Exception:
-        return f"(a {type(error).__name__} that cannot be printed)"
-
-
-def _trace(error: BaseException) -> str:
-    """The traceback from the user's own frame on."""
-    frames = traceback.extract_tb(error.__traceback__)
+        frames = traceback.extract_tb(error.__traceback__)
+    except BaseException:
+        return None
     own = [frame for frame in frames if not any(part in frame.filename.replace("\\", "/") for part in _OUR_FRAMES)]
     lines = traceback.format_list(own or list(frames))
-    return "".join(["Traceback (most recent call last):\n", *lines, f"{type(error).__name__}: {_words(error)}\n"])
+    return "".join(["Traceback (most recent call last):\n", *lines, f"{name_of(error)}: {words_of(error)}\n"])

@@ -27,7 +27,7 @@ from duly.ports.clock import Clock, Entropy
 from duly.ports.current import about_attempt
 from duly.ports.handlers import Attempt
 from duly.roles.breath import Breath
-from duly.roles.calls import Running, Stopping, encoded_result, one_each, swallow_cancel
+from duly.roles.calls import Running, Stopping, encoded_result, is_closed_from_outside, one_each, swallow_cancel
 from duly.roles.endings import Endings, limit_reached
 from duly.roles.heartbeat import Heartbeat
 from duly.roles.log_pump import LogPump
@@ -110,12 +110,7 @@ class Runners:
 
     def speaking(self) -> list[Attempt]:
         """The running attempts that have logged something or told how far they are."""
-        found: list[Attempt] = []
-        for id, running in self.running.items():
-            for attempt in running.attempts:
-                if attempt.id == id and not attempt.is_plain:
-                    found.append(attempt)
-        return found
+        return [attempt for id, call in self.running.items() for attempt in call.attempts if attempt.id == id and not attempt.is_plain]
 
     def take_in(self, attempts: Iterable[tuple[Attempt, Plan]]) -> None:
         """Run these as slots allow."""
@@ -142,7 +137,15 @@ class Runners:
         for _ in range(min(most, len(self.buffer), self._slots - len(self._tasks) - self.left_behind)):
             task = asyncio.create_task(self._run(), name="duly-runner")
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._gone)
+
+    def _gone(self, task: asyncio.Task[None]) -> None:
+        """A runner has ended. One that somebody has cancelled between two handlers, or that died of a fault, leaves its work to others."""
+        self._tasks.discard(task)
+        fault = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if fault is not None and not self.is_closed:
+            log.error("a runner died", exc_info=fault)
+            self._start(self._slots)
 
     # ------------------------------------------------------------ running
 
@@ -176,7 +179,7 @@ class Runners:
                         await plan.unveil(attempt)
                     self._end_returned(attempt, plan, await plan.run(attempt))
                 except BaseException as error:
-                    self._end_by(error, attempt, plan)
+                    self._end_by(error, call)
                 finally:
                     came_back = attempt.over
                     if not came_back:
@@ -233,31 +236,24 @@ class Runners:
         for attempt in attempts:
             self.running[attempt.id] = call
             attempt.started_at = started
-            if attempt.payload is None and plan.payload is not None:
-                attempt.payload = msgspec.json.decode(plan.payload)
         self._mates += len(attempts) - 1
         try:
+            for attempt in attempts:
+                if attempt.payload is None and plan.payload is not None:
+                    attempt.payload = msgspec.json.decode(plan.payload)
             ready = await self._unveil_members(call)
             results = one_each(await run_many(ready), len(ready)) if ready else ()
             for attempt, result in zip(ready, results, strict=True):
-                if isinstance(result, BaseException):
+                if issubclass(type(result), BaseException):
                     self._end_raised(attempt, plan, result)
                 else:
                     try:
                         self._end_returned(attempt, plan, result)
-                    except Exception as error:
+                    except BaseException as error:
                         # One result that cannot be kept is not its neighbours' fault.
                         self._end_raised(attempt, plan, error)
-        except asyncio.CancelledError:
-            if self.is_closed and any(attempt.stop is None for attempt in attempts):
-                raise
-            for attempt in attempts:
-                self._end_stopped(attempt, plan)
-        except GeneratorExit:
-            raise
         except BaseException as error:
-            for attempt in attempts:
-                self._end_raised(attempt, plan, error)
+            self._end_by(error, call)
         finally:
             was_left_behind = self._forget_call(call)
         return was_left_behind
@@ -289,14 +285,18 @@ class Runners:
             return
         self._end(attempt, self._endings.succeeded(attempt, plan, None if result is None else encoded_result(attempt, result)))
 
-    def _end_by(self, error: BaseException, attempt: Attempt, plan: Plan) -> None:
-        """The handler ended with this; what is meant for the runner itself goes on to it. Before the end a cancel is the handler's own."""
-        if isinstance(error, GeneratorExit) or (isinstance(error, asyncio.CancelledError) and attempt.stop is None and self.is_closed):
+    def _end_by(self, error: BaseException, call: Running) -> None:
+        """A call ended with this; what is meant for the runner itself goes on to it. Before the end a cancel is the handler's own."""
+        is_cancel = issubclass(type(error), asyncio.CancelledError)
+        if is_cancel and self.is_closed and any(attempt.stop is None for attempt in call.attempts):
             raise error
-        if isinstance(error, asyncio.CancelledError):
-            self._end_stopped(attempt, plan)
-        else:
-            self._end_raised(attempt, plan, error)
+        if issubclass(type(error), GeneratorExit) and is_closed_from_outside(call.task):
+            raise error
+        for attempt in call.attempts:
+            if is_cancel:
+                self._end_stopped(attempt, call.plan)
+            else:
+                self._end_raised(attempt, call.plan, error)
 
     def _end_raised(self, attempt: Attempt, plan: Plan, error: BaseException) -> None:
         if attempt.stop is not None:

@@ -4,7 +4,7 @@ Taking and reporting do not wait for each other: whoever becomes ready while a r
 claimed meanwhile. Each is stepped on its own, one step at a time; `step` is both of them once, side by side. But what
 has ended must not pile up: while twice as much of it as is taken at once is not in the store, nothing is taken.
 
-Short handlers get large batches (the appetite doubles while everything ends at once); as soon as handlers wait, the
+Short handlers get large batches (the appetite grows while everything ends at once); as soon as handlers wait, the
 worker takes no more than its slots need, and gives back what waits behind them.
 
 Every write carries the lease: what the store refuses was given to another worker and is dropped here. And
@@ -295,7 +295,7 @@ class Worker:
             # Handlers wait here: what we took beyond our slots would wait as well, though another worker may be free.
             self._appetite = slots
         elif runners.longest_run > at_once // 2:
-            self._appetite *= 2
+            self._appetite *= 4  # 200 that are due at one instant: two claims of a worker with 50 slots, not three.
         largest = self.settings.largest_shared_batch if self._neighbours.are_several else self.settings.largest_batch
         self._appetite = min(self._appetite, max(largest, slots))
         runners.longest_run = 0

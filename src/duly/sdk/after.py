@@ -23,7 +23,10 @@ class After:
             raise Invalid("DULY-E118", f"{per!r} is not one of {', '.join(Per)}.", field="after")
         if otherwise not in set(OnDeadline):
             raise Invalid("DULY-E118", f"{otherwise!r} is not one of {', '.join(OnDeadline)}.", field="after")
-        name = job if isinstance(job, str) else job.name
+        name = job if isinstance(job, str) else getattr(job, "name", None)
+        if not isinstance(name, str):
+            hint = 'Write after=extract, after="extract" or after=After("extract", within="6h").'
+            raise Invalid("DULY-E118", f"{repr(job)[:60]} is no job, and no name of one.", field="after", hint=hint)
         self.dependency = Dependency(
             job=name, per=Per(per), within=parse_duration(within, field="after"), on_deadline=OnDeadline(otherwise)
         )

@@ -4,34 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
-from difflib import get_close_matches
-from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
-from duly.domain.calendars import Calendar, OnExcluded
-from duly.domain.catchup import CatchUp, CatchUpPolicy
-from duly.domain.cron_phrases import cron_text
-from duly.domain.durations import parse_duration
+from duly.domain.calendars import Calendar
 from duly.domain.errors import Conflict, Invalid
 from duly.domain.ids import execution_text, new_id
-from duly.domain.instants import Instant, Micros, from_datetime
-from duly.domain.job import NAME, Job, JobSpec, JobType, Priority, Target, Timing, check_spec, schedule_of
+from duly.domain.instants import Instant, Micros
+from duly.domain.job import NAME, Job, check_spec, schedule_of
 from duly.domain.lifecycle import JobState
-from duly.domain.limits import Limits
-from duly.domain.overlap import Overlap, OverlapPolicy
-from duly.domain.retry import RetryPolicy
-from duly.domain.schedule import DstGap, DstOverlap
 from duly.ports.handlers import PythonCall
 from duly.ports.traces import carrying
-from duly.sdk.after import dependencies_of
-from duly.sdk.alerts import Alert, DeclaresAlerts, declared_alert, publish_alerts
+from duly.sdk.alerts import DeclaresAlerts, publish_alerts
 from duly.sdk.blocking import BlockingApp
 from duly.sdk.calendars import HolidayLike, WindowLike, declared_calendar
+from duly.sdk.checks import kind_checked
 from duly.sdk.connection import Connection, Link, connected, connection_of
-from duly.sdk.limits import Concurrency, Rate, unique_of
-from duly.sdk.retry import Retry
+from duly.sdk.declaring import JobOptions, checked_options, spec_of
 from duly.sdk.task import Task, kind_of
 from duly.sdk.tracing import current_traceparent
 from duly.sdk.workflow import Workflow
@@ -39,52 +28,9 @@ from duly.usecases.wanted import Wanted
 
 P = ParamSpec("P")
 R = TypeVar("R")
-E = TypeVar("E", OverlapPolicy, CatchUpPolicy, Priority, DstGap, DstOverlap, OnExcluded)
 
 # Why a job is paused that its application no longer declares. A pause for exactly this reason is ours to end.
 ARCHIVED = "archived: no longer declared in the code"
-
-
-class JobOptions(TypedDict, total=False):
-    """What `@app.job` takes; the same names as on the wire, in snake_case."""
-
-    name: str
-    cron: str
-    rrule: str
-    seconds: bool
-    every: str | float | timedelta
-    at: datetime
-    tz: str
-    dst_gap: str
-    dst_overlap: str
-    start_at: datetime
-    end_at: datetime
-    calendars: Sequence[str]
-    on_excluded: str
-    jitter: str | float | timedelta
-    overlap: str
-    max_queued: int
-    max_running: int
-    kill_grace: str | float | timedelta
-    catch_up: str
-    max_concurrent: int
-    concurrency: Concurrency
-    rate: Rate
-    unique: bool | str | Sequence[str]
-    unique_for: str | float | timedelta
-    after: Any
-    retry: int | Retry
-    timeout: str | float | timedelta
-    execution_timeout: str | float | timedelta
-    heartbeat_timeout: str | float | timedelta
-    stop_grace: str | float | timedelta
-    batch: int
-    priority: str
-    pool: str
-    requires: Mapping[str, str]
-    executor: str
-    description: str
-    alert: Alert
 
 
 class App(DeclaresAlerts):
@@ -94,8 +40,9 @@ class App(DeclaresAlerts):
     """
 
     def __init__(self, name: str, *, store: str | None = None) -> None:
+        hint = "1 to 128 letters, digits and . _ : / @ -, starting with a letter or digit."
+        kind_checked(name, (str,), "name", "the name of an application", hint)
         if not NAME.match(name):
-            hint = "1 to 128 letters, digits and . _ : / @ -, starting with a letter or digit."
             raise Invalid("DULY-E118", f"{name[:40]!r} is not the name of an application.", field="name", hint=hint)
         self.name = name
         self.store = store
@@ -130,7 +77,8 @@ class App(DeclaresAlerts):
         return lambda function: self._declare(function, options)
 
     def _declare(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[Any, Any]:
-        name = options.get("name") or function.__name__
+        given = options.get("name")
+        name = given if given and isinstance(given, str) else function.__name__
         task = self.task_of(function, name, options)
         self._take_name(name)
         self.tasks[name] = task
@@ -138,11 +86,9 @@ class App(DeclaresAlerts):
 
     def task_of(self, function: Callable[..., Any], name: str, options: dict[str, Any]) -> Task[Any, Any]:
         """A function with its options, checked, and declared by nobody yet."""
-        if unknown := sorted(options.keys() - JobOptions.__annotations__.keys()):
-            what = f"job {name!r}: there is no option {unknown[0]!r}."
-            raise Invalid("DULY-E118", what, field=unknown[0], hint=_did_you_mean(unknown[0]))
         try:
-            spec = _spec(self.name, function, name, options)
+            options = checked_options(options)
+            spec = spec_of(_source(self.name), function, name, options)
             check_spec(spec)
             schedule_of(spec.timing, new_id(0, lambda bits: 0))
             task: Task[Any, Any] = Task(self, function, spec, kind_of(function, options.get("executor"), spec.batch))
@@ -320,113 +266,5 @@ class App(DeclaresAlerts):
         return self._blocking
 
 
-def _did_you_mean(option: str) -> str:
-    close = get_close_matches(option, JobOptions.__annotations__, n=1)
-    return f"Did you mean {close[0]!r}?" if close else f"Options are {', '.join(JobOptions.__annotations__)}."
-
-
 def _source(app: str) -> str:
     return f"code:{app}"
-
-
-def _spec(app: str, function: Callable[..., Any], name: str, options: dict[str, Any]) -> JobSpec:
-    retry = options.get("retry", 3)
-    description = options.get("description") or (inspect.getdoc(function) or "").split("\n")[0] or None
-    return JobSpec(
-        name=name,
-        timing=_timing(options),
-        target=Target(pool=options.get("pool", "default"), requires=dict(options.get("requires") or {}), handler=name),
-        retry=retry.policy if isinstance(retry, Retry) else RetryPolicy(max_attempts=retry),
-        timeout=_duration(options, "timeout"),
-        execution_timeout=_duration(options, "execution_timeout"),
-        heartbeat_timeout=_duration(options, "heartbeat_timeout"),
-        stop_grace=parse_duration(options.get("stop_grace", "10s"), field="stop_grace"),
-        batch=options.get("batch", 1),
-        priority=_one_of(Priority, options.get("priority", "normal").upper(), "priority"),
-        overlap=Overlap(
-            policy=_one_of(OverlapPolicy, options.get("overlap", "skip"), "overlap"),
-            max_running=options.get("max_running"),
-            max_queued=options.get("max_queued", 100),
-            grace=parse_duration(options.get("kill_grace", "10s"), field="kill_grace"),
-        ),
-        catch_up=CatchUp(policy=_one_of(CatchUpPolicy, options.get("catch_up", "latest"), "catch_up")),
-        limits=_limits(function, options),
-        after=dependencies_of(options.get("after")),
-        description=None if description is None else description[:1024],
-        source=_source(app),
-        alert=declared_alert(options.get("alert")),
-    )
-
-
-def _limits(function: Callable[..., Any], options: dict[str, Any]) -> Limits:
-    """The job's limits; a key that is no argument of the handler is a misspelling, and found here."""
-    running, rate = options.get("concurrency"), options.get("rate")
-    limits = Limits(
-        max_concurrent=options.get("max_concurrent"),
-        concurrency=None if running is None else running.limit,
-        rate=None if rate is None else rate.limit,
-        unique=unique_of(options.get("unique"), options.get("unique_for")),
-    )
-    parameters = inspect.signature(function).parameters
-    # The fields of a batch handler's items are its item's, not its own.
-    if options.get("batch", 1) == 1 and not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
-        for name, limit in (("concurrency", limits.concurrency), ("rate", limits.rate), ("unique", limits.unique)):
-            for path in () if limit is None else limit.key:
-                if path.partition(".")[0] not in parameters:
-                    raise Invalid("DULY-E118", f"{path!r} is not an argument of the function.", field=name)
-    return limits
-
-
-def _duration(options: dict[str, Any], key: str) -> Micros | None:
-    value = options.get(key)
-    return None if value is None else parse_duration(value, field=key)
-
-
-def _timing(options: dict[str, Any]) -> Timing:
-    given = [key for key in ("cron", "rrule", "every", "at") if options.get(key) is not None]
-    if len(given) > 1:
-        raise Invalid("DULY-E118", f"{given[0]} and {given[1]} contradict one another.", field=given[1])
-    kind = _KINDS[given[0]] if given else JobType.ON_DEMAND
-    if options.get("tz") is not None and kind not in (JobType.CRON, JobType.RRULE):
-        raise Invalid("DULY-E118", "tz goes with cron and rrule only.", field="tz")
-    every, cron = options.get("every"), options.get("cron")
-    seconds, zone = options.get("seconds", False), options.get("tz") or "UTC"
-    return Timing(
-        type=kind,
-        cron=None if cron is None else cron_text(cron, seconds=seconds, zone=zone),
-        # A rule without a start is counted from 1970 too, on its zone's own clock.
-        rule=options.get("rrule"),
-        seconds=seconds,
-        zone=zone,
-        dst_gap=_one_of(DstGap, options.get("dst_gap", "run_after"), "dst_gap"),
-        dst_overlap=_one_of(DstOverlap, options.get("dst_overlap", "first"), "dst_overlap"),
-        every=None if every is None else parse_duration(every, field="every"),
-        # Intervals of code are counted from 1970, so that every process and every deploy means the same instants.
-        anchor=None if every is None else 0,
-        run_at=_moment(options, "at"),
-        start_at=_moment(options, "start_at"),
-        end_at=_moment(options, "end_at"),
-        calendars=tuple(Calendar(name=name) for name in dict.fromkeys(options.get("calendars") or ())),
-        on_excluded=_one_of(OnExcluded, options.get("on_excluded", "skip"), "on_excluded"),
-        jitter=parse_duration(options.get("jitter", 0), field="jitter"),
-    )
-
-
-_KINDS = {"cron": JobType.CRON, "rrule": JobType.RRULE, "every": JobType.INTERVAL, "at": JobType.ONE_TIME}
-
-
-def _moment(options: dict[str, Any], key: str) -> Instant | None:
-    value = options.get(key)
-    if value is None:
-        return None
-    if not isinstance(value, datetime) or value.tzinfo is None:
-        raise Invalid("DULY-E105", "must be a datetime with a zone.", field=key)
-    return from_datetime(value)
-
-
-def _one_of(kind: type[E], value: str, field: str) -> E:
-    try:
-        return kind(value)
-    except ValueError:
-        choices = ", ".join(repr(member.value) for member in kind)
-        raise Invalid("DULY-E118", f"{value!r} is not one of {choices}.", field=field) from None

@@ -12,6 +12,7 @@ from duly.domain.errors import Invalid
 from duly.domain.secrets import MARK, Secret, is_marked
 from duly.domain.signature import Takes
 from duly.sdk.context import Context
+from duly.sdk.models import fields_of, model_of, plain
 
 
 class Arguments:
@@ -26,6 +27,7 @@ class Arguments:
         self.secret_defaults: dict[str, str] = {}
         hints = _hints(function)
         fields: list[Any] = []
+        annotations: dict[str, Any] = {}
         for parameter in self._signature.parameters.values():
             annotation = hints.get(parameter.name, Any)
             if annotation is Context or (annotation is Any and parameter.name == "ctx"):
@@ -34,12 +36,15 @@ class Arguments:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
                 raise _wrong(function, f"the parameter {parameter} cannot be sent as JSON", "Give every parameter a name of its own.")
             self._fields.append(parameter.name)
+            annotations[parameter.name] = annotation
             if isinstance(parameter.default, Secret) and parameter.default.reference is not None:
                 self.secret_defaults[parameter.name] = str(parameter.default.reference)
             if parameter.default is parameter.empty:
                 fields.append((parameter.name, annotation))
             else:
                 fields.append((parameter.name, annotation, _default(parameter.default)))
+        # What it takes, if that is one model: callers may give its fields.
+        self.model = model_of(annotations)
         try:
             self._type = msgspec.defstruct(f"{function.__name__}_arguments", fields, forbid_unknown_fields=True, kw_only=True)
             msgspec.json.Decoder(self._type, dec_hook=_decode_hook)
@@ -60,13 +65,21 @@ class Arguments:
         return Takes(tuple(self._fields), tuple(name for name in self._fields if parameters[name].default is inspect.Parameter.empty))
 
     def of_call(self, call: Any) -> str:
-        """The payload of one call of many: its keyword arguments."""
+        """The payload of one call of many: its keyword arguments, or the model that the handler takes."""
+        if self.model is not None and isinstance(call, self.model.kind):
+            return self.to_payload((call,), {})
         return self.to_payload((), dict(call))
+
+    def owns(self, name: str, args: tuple[Any, ...]) -> bool:
+        """Whether a keyword of this name is an argument of the handler, or a field of its model where that is not given whole."""
+        return name in self._fields or (self.model is not None and not args and name in self.model.fields)
 
     def to_payload(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The JSON of a call. Raises Invalid (DULY-E117), naming the argument, when it does not fit the signature."""
         if len(args) > len(self._fields):
             raise Invalid("DULY-E117", f"{self._function.__name__} takes {len(self._fields)} arguments, {len(args)} were given.")
+        if self.model is not None and not args:
+            kwargs = self.model.wrapped(kwargs)
         given = dict(zip(self._fields, args, strict=False))
         if both := given.keys() & kwargs.keys():
             raise Invalid("DULY-E117", f"the argument {min(both)!r} is given twice.", field=min(both))
@@ -108,6 +121,11 @@ class BatchArguments:
             raise _wrong(
                 function, f"its items cannot be read from JSON: {error}", "Use standard types, dataclasses or msgspec.Struct."
             ) from error
+
+    def owns(self, name: str, args: tuple[Any, ...]) -> bool:
+        """Whether a keyword of this name is a field of the item, which was not given whole."""
+        fields = fields_of(plain(self._type))
+        return not args and (fields is None or name in fields)
 
     def of_call(self, call: Any) -> str:
         """The payload of one call of many: the item itself."""

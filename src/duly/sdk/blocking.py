@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import inspect
 import os
 import threading
 from collections.abc import Coroutine, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from duly.domain.durations import parse_duration
+from duly.domain.errors import Invalid
+from duly.sdk.moments import instant_of
+from duly.sdk.wishes import NO_WISH, Wish, taken_apart
 
 if TYPE_CHECKING:
     from duly.sdk.app import App
@@ -121,15 +127,29 @@ class BlockingTask:
 
     def enqueue(self, *args: Any, **kwargs: Any) -> str:
         """See Task.enqueue."""
-        return self._app.wait(self._task.enqueue(*args, **kwargs))
+        return self._enqueue(args, kwargs)
 
     def enqueue_in(self, delay: str | float | timedelta, *args: Any, **kwargs: Any) -> str:
         """See Task.enqueue_in."""
-        return self._app.wait(self._task.enqueue_in(delay, *args, **kwargs))
+        return self._enqueue(args, kwargs, Wish(delay=parse_duration(delay, field="delay")))
 
     def enqueue_at(self, when: datetime, *args: Any, **kwargs: Any) -> str:
         """See Task.enqueue_at."""
-        return self._app.wait(self._task.enqueue_at(when, *args, **kwargs))
+        return self._enqueue(args, kwargs, Wish(run_at=instant_of(when)))
+
+    def _enqueue(self, args: tuple[Any, ...], kwargs: dict[str, Any], said: Wish = NO_WISH) -> str:
+        payload, wish = taken_apart(self._task.arguments, args, kwargs, said)
+        if wish.tx is None:
+            made = self._app.wait(self._task.app.enqueue_payloads(self._task, [payload], run_at=wish.run_at, delay=wish.delay))
+            return made[0]
+        # In the caller's own thread: a connection of a blocking library is nobody else's.
+        answer = self._task.using(wish.tx).send(payload, wish)
+        if inspect.iscoroutine(answer):
+            answer.close()
+            hint = "Await the task's own enqueue, or give a connection of a blocking library."
+            raise Invalid("DULY-E131", "The connection is of an async library, and nobody waits for it here.", field="tx", hint=hint)
+        id: str = answer
+        return id
 
     def enqueue_many(self, calls: Iterable[Mapping[str, Any]]) -> list[str]:
         """See Task.enqueue_many."""

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Generator, Sequence
+from collections.abc import Coroutine, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
 
-from duly.domain.errors import LeaseLost, TooLarge
+from duly.domain.errors import LeaseLost
 from duly.domain.ids import execution_text, job_text
 from duly.domain.instants import to_datetime
 from duly.ports.current import speaker
-from duly.ports.handlers import Attempt, storable
+from duly.ports.endings import Snooze
+from duly.ports.handlers import Attempt
+from duly.sdk.checkpoint import Checkpoint
 from duly.sdk.parents import ParentResults
+from duly.sdk.progress import Progress
+from duly.sdk.shield import shielded
 from duly.sdk.transactions import Transaction, complete_with, encode_result
 
-LARGEST_CHECKPOINT = 256 * 1024
-LONGEST_PROGRESS_MESSAGE = 1024
+if TYPE_CHECKING:
+    from duly.sdk.task import Task
+    from duly.sdk.workflow import Workflow
+
+T = TypeVar("T")
 
 
 class Cancelled(Exception):
@@ -59,7 +66,7 @@ class Context:
     A batch handler gets the context of the first execution; `items` has that of each.
     """
 
-    __slots__ = ("_attempt", "_ended", "_members", "_parents", "_result")
+    __slots__ = ("_attempt", "_ended", "_members", "_open", "_parents", "_result")
 
     def __init__(self, attempt: Attempt, members: Sequence[Attempt] = ()) -> None:
         self._attempt = attempt
@@ -67,6 +74,8 @@ class Context:
         self._parents: ParentResults | None = None
         self._result: str | None = None
         self._ended = False
+        # The connection of a transaction block that is open.
+        self._open: Any = None
 
     @property
     def log(self) -> Log:
@@ -102,6 +111,11 @@ class Context:
     def tenant(self) -> str:
         """Whose job it is."""
         return self._attempt.version.tenant_name
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels that the job requires, which its worker therefore has."""
+        return dict(self._attempt.version.spec.target.requires)
 
     @property
     def attempt(self) -> int:
@@ -165,42 +179,47 @@ class Context:
         if self.cancelled:
             raise Cancelled(self.run_id)
 
+    async def shield(self, work: Coroutine[Any, Any, T]) -> T:
+        """`await ctx.shield(pay(order))`: a cancel or a timeout that comes meanwhile lands when the work has ended, within the job's
+        `stop_grace`. For async handlers: in a plain one nothing lands but by `raise_if_cancelled`.
+        """
+        return await shielded(work)
+
+    def snooze(self, wait: str | float | timedelta) -> NoReturn:
+        """End here and be called again then, at no cost in attempts: `raise Snooze(wait)` in a word."""
+        raise Snooze(wait)
+
+    def enqueue(self, job: Task[Any, Any] | Workflow, /, *args: Any, **kwargs: Any) -> Any:
+        """Enqueue another job of the application: `await ctx.enqueue(send_mail, user_id=7)`; a plain handler has its id at once."""
+        call = job.enqueue(*args, **kwargs)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return job.app.sync.wait(call)
+        return call
+
     def heartbeat(self) -> None:
         """Say that it is alive, for a job with a `heartbeat_timeout`. Progress and checkpoints say it as well."""
         self._attempt.beat()
 
-    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """How far it is; shown to whoever looks. Cheap: the latest is sent along every now and then."""
-        told: dict[str, Any] = {"done": done}
-        if total is not None:
-            told["total"] = total
-        if message is not None:
-            told["message"] = storable(message)[:LONGEST_PROGRESS_MESSAGE]
-        self._attempt.tell(msgspec.json.encode(told).decode())
+    def progress(self, done: float | None = None, total: float | None = None, message: str | None = None, *, start: float = 0) -> Progress:
+        """How far it is; shown to whoever looks. Cheap: the latest is sent along every now and then.
 
-    def checkpoint(self, value: Any) -> Awaitable[None]:
-        """Save a value (JSON) with which the next attempt begins, should there be one: `await ctx.checkpoint({"row": 500})`.
-
-        In an async handler it is awaited; in a plain one it has been saved when the call returns. Raises TooLarge (DULY-E130) past
-        256 KiB, when nothing is written, and LeaseLost when this attempt no longer holds its execution: stop then.
+        `ctx.progress(3, 10)` says it once; `with ctx.progress(total=10, start=3) as bar:` has `bar.advance()` say it from there on.
         """
-        data = msgspec.json.encode(value)
-        if len(data) > LARGEST_CHECKPOINT:
-            message = f"the checkpoint has {len(data):,} bytes; {LARGEST_CHECKPOINT:,} are the limit."
-            raise TooLarge("DULY-E130", message, hint="Keep large data elsewhere and save a reference.")
-        saving = self._attempt.keep(data.decode())
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            saving.result()
-            return _Saved()
-        return asyncio.wrap_future(saving, loop=loop)
+        return Progress(self._attempt, start if done is None else done, total, message)
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """What is kept for the next attempt: `await ctx.checkpoint(value)` saves a value, `ctx.checkpoint.save(done=500)` named ones and
+        `ctx.checkpoint.get("done", 0)` reads one. In a plain handler nothing is awaited: it has been saved when the call returns.
+        """
+        return Checkpoint(self._attempt)
 
     @property
     def last_checkpoint(self) -> Any:
         """What the last checkpoint saved, in this attempt or an earlier one; None when there is none."""
-        kept = self._attempt.kept
-        return None if kept is None or kept.data is None else msgspec.json.decode(kept.data)
+        return self.checkpoint.last
 
     @property
     def parents(self) -> ParentResults:
@@ -223,7 +242,12 @@ class Context:
         """
         if self._ended:
             raise LeaseLost.of(self.run_id)
-        return Transaction(self._attempt, lambda: self._result, self._settle)
+        return Transaction(self._attempt, lambda: self._result, self._settle, self._opened)
+
+    @property
+    def tx(self) -> Any:
+        """The connection of the `transaction()` block that is open, for whoever writes deeper down; None outside of one."""
+        return self._open
 
     def result(self, value: Any) -> None:
         """What the execution's result is when its transaction commits: what a handler returns comes too late for that."""
@@ -245,18 +269,11 @@ class Context:
             self.log.warning("the result was committed with the transaction; what the handler returned later is not kept")
         return None if self._result is None else msgspec.json.decode(self._result)
 
+    def _opened(self, connection: Any) -> None:
+        self._open = connection
+
     def _settle(self, result: str | None) -> None:
         self._ended, self._result = True, result
-
-
-class _Saved:
-    """A checkpoint that has been saved: awaiting it costs nothing."""
-
-    __slots__ = ()
-
-    def __await__(self) -> Generator[None, None, None]:
-        return
-        yield
 
 
 def current() -> Context:

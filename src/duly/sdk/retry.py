@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from duly.domain.durations import parse_duration
 from duly.domain.retry import Backoff, RetryPolicy, RetryRule
+from duly.sdk.checks import kind_checked, one_of, whole
 
 
 class Rule:
@@ -52,15 +53,20 @@ class Retry:
     ) -> None:
         hopeless = [give_up_on] if isinstance(give_up_on, type) else give_up_on
         self.policy = RetryPolicy(
-            max_attempts=max_attempts,
-            backoff=Backoff(backoff.upper()),
+            max_attempts=whole(max_attempts, "retry", "Retry(5)"),
+            backoff=one_of(Backoff, str(backoff).upper(), "retry", [one.lower() for one in Backoff]),
             initial_delay=parse_duration(initial_delay, field="initial_delay"),
             max_delay=parse_duration(max_delay, field="max_delay"),
-            multiplier=multiplier,
-            jitter=jitter,
-            max_losses=max_losses,
+            multiplier=_number(multiplier, "multiplier=2.0"),
+            jitter=_number(jitter, "jitter=0.1"),
+            max_losses=whole(max_losses, "retry", "max_losses=3"),
             rules=(*(RetryRule(error=_name(error), retry=False) for error in hopeless), *(rule.rule for rule in rules)),
         )
+
+
+def _number(value: float, example: str) -> float:
+    kind_checked(value, (int, float), "retry", "a number", f"Write {example}.")
+    return value
 
 
 def _name(error: type[BaseException] | str) -> str:

@@ -16,7 +16,10 @@ from duly.ports.handlers import Attempt, ExecutorKind, PythonCall
 from duly.sdk import batch
 from duly.sdk.arguments import Arguments, BatchArguments
 from duly.sdk.context import Context, enter
-from duly.sdk.transactions import Using, instant_of
+from duly.sdk.moments import instant_of
+from duly.sdk.schedules import DeclaredSchedule
+from duly.sdk.transactions import Using
+from duly.sdk.wishes import NO_WISH, Wish, taken_apart
 
 if TYPE_CHECKING:
     from duly.sdk.app import App
@@ -30,7 +33,7 @@ class Task(Generic[P, R]):
 
     def __init__(self, app: App, function: Callable[P, R], spec: JobSpec, kind: ExecutorKind) -> None:
         functools.update_wrapper(self, function)
-        self._app = app
+        self.app = app
         self._function = function
         self.spec = spec
         self.arguments = Arguments(function) if spec.batch == 1 else BatchArguments(function)
@@ -41,30 +44,45 @@ class Task(Generic[P, R]):
         """The job's name."""
         return self.spec.name
 
+    @property
+    def schedule(self) -> DeclaredSchedule:
+        """When it fires: `print(nightly_report.schedule.explain())`."""
+        return DeclaredSchedule(self.app, self.spec)
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._function(*args, **kwargs)
 
     async def enqueue(self, *args: Any, **kwargs: Any) -> str:
-        """Run it as soon as a worker is free; returns the execution's id. Arguments are checked here."""
-        return (await self._app.enqueue_payloads(self, [self.arguments.to_payload(args, kwargs)]))[0]
+        """Run it as soon as a worker is free; returns the execution's id. Arguments are checked here.
+
+        A handler that takes one model gets it, or its fields. `delay="5m"` or `at=…` says when and `tx=session` in whose transaction,
+        unless the handler has an argument of that name: then see enqueue_in, enqueue_at and using.
+        """
+        return await self._enqueue(args, kwargs)
 
     async def enqueue_in(self, delay: str | float | timedelta, *args: Any, **kwargs: Any) -> str:
         """Run it after a delay such as "5m"."""
-        payload = self.arguments.to_payload(args, kwargs)
-        return (await self._app.enqueue_payloads(self, [payload], delay=parse_duration(delay, field="delay")))[0]
+        return await self._enqueue(args, kwargs, Wish(delay=parse_duration(delay, field="delay")))
 
     async def enqueue_at(self, when: datetime, *args: Any, **kwargs: Any) -> str:
         """Run it at a time, which needs a zone."""
-        payload = self.arguments.to_payload(args, kwargs)
-        return (await self._app.enqueue_payloads(self, [payload], run_at=instant_of(when)))[0]
+        return await self._enqueue(args, kwargs, Wish(run_at=instant_of(when)))
+
+    async def _enqueue(self, args: tuple[Any, ...], kwargs: dict[str, Any], said: Wish = NO_WISH) -> str:
+        payload, wish = taken_apart(self.arguments, args, kwargs, said)
+        if wish.tx is None:
+            return (await self.app.enqueue_payloads(self, [payload], run_at=wish.run_at, delay=wish.delay))[0]
+        answer = self.using(wish.tx).send(payload, wish)
+        made: str = await answer if inspect.isawaitable(answer) else answer
+        return made
 
     async def enqueue_many(self, calls: Iterable[Any]) -> list[str]:
         """Many at once, in one transaction: each is the keyword arguments of one call, or an item of a batch handler."""
-        return await self._app.enqueue_payloads(self, [self.arguments.of_call(call) for call in calls])
+        return await self.app.enqueue_payloads(self, [self.arguments.of_call(call) for call in calls])
 
     def using(self, connection: Any) -> Using:
         """The same in a transaction of yours: `await send_mail.using(connection).enqueue(user_id=7)`. See Using."""
-        return Using(self.name, self.arguments, connection, sealed=self._app.is_sealed)
+        return Using(self.name, self.arguments, connection, sealed=self.app.is_sealed)
 
     def call(self) -> PythonCall:
         """How a worker runs it."""

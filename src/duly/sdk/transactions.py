@@ -22,11 +22,13 @@ from duly.domain.access import DEFAULT_TENANT
 from duly.domain.durations import parse_duration
 from duly.domain.errors import Invalid, LeaseLost, TooLarge
 from duly.domain.ids import execution_text
-from duly.domain.instants import Instant, Micros, from_datetime, to_rfc3339
+from duly.domain.instants import to_rfc3339
 from duly.domain.secrets import check_json
 from duly.ports.handlers import Attempt
 from duly.ports.transactions import Transactions
 from duly.sdk.drivers import Line, Rows, line_to
+from duly.sdk.moments import instant_of
+from duly.sdk.wishes import NO_WISH, Wish, taken_apart
 
 if TYPE_CHECKING:
     from duly.sdk.arguments import Arguments, BatchArguments
@@ -67,42 +69,43 @@ class Using:
 
     def enqueue(self, *args: Any, **kwargs: Any) -> Any:
         """See Task.enqueue."""
-        return self._one(self._arguments.to_payload(args, kwargs))
+        return self._one(args, kwargs)
 
     def enqueue_in(self, delay: str | float | timedelta, *args: Any, **kwargs: Any) -> Any:
         """See Task.enqueue_in."""
-        return self._one(self._arguments.to_payload(args, kwargs), delay=parse_duration(delay, field="delay"))
+        return self._one(args, kwargs, Wish(delay=parse_duration(delay, field="delay")))
 
     def enqueue_at(self, when: datetime, *args: Any, **kwargs: Any) -> Any:
         """See Task.enqueue_at."""
-        return self._one(self._arguments.to_payload(args, kwargs), run_at=instant_of(when))
+        return self._one(args, kwargs, Wish(run_at=instant_of(when)))
 
     def enqueue_many(self, calls: Iterable[Any]) -> Any:
         """See Task.enqueue_many; all in one statement."""
         return self._send([self._arguments.of_call(call) for call in calls], lambda rows: [row[0] for row in rows])
 
-    def _one(self, payload: str, *, run_at: Instant | None = None, delay: Micros | None = None) -> Any:
-        return self._send([payload], lambda rows: rows[0][0], run_at, delay)
+    def _one(self, args: tuple[Any, ...], kwargs: dict[str, Any], said: Wish = NO_WISH) -> Any:
+        payload, wish = taken_apart(self._arguments, args, kwargs, said)
+        if wish.tx is not None:
+            hint = "Leave tx out: it runs in the transaction of what using(…) was given."
+            raise Invalid("DULY-E117", "there are two transactions.", field="tx", hint=hint)
+        return self.send(payload, wish)
 
-    def _send(self, payloads: list[str], answer: Callable[[Rows], Any], run_at: Instant | None = None, delay: Micros | None = None) -> Any:
+    def send(self, payload: str, wish: Wish) -> Any:
+        """Enqueue one payload, whatever its own `tx` is."""
+        return self._send([payload], lambda rows: rows[0][0], wish)
+
+    def _send(self, payloads: list[str], answer: Callable[[Rows], Any], wish: Wish = NO_WISH) -> Any:
         for payload in payloads:
             # SQL encrypts nothing.
             check_json(payload, "payload", values=False)
         values = (
             self._job,
             f"[{','.join(payloads)}]",
-            None if run_at is None else to_rfc3339(run_at),
-            None if delay is None else f"{delay} microseconds",
+            None if wish.run_at is None else to_rfc3339(wish.run_at),
+            None if wish.delay is None else f"{wish.delay} microseconds",
             DEFAULT_TENANT,
         )
         return _asked(self._line, _ENQUEUE, values, answer)
-
-
-def instant_of(when: datetime) -> Instant:
-    """A time that somebody wrote in code. Raises Invalid (DULY-E105) when it has no zone."""
-    if when.tzinfo is None:
-        raise Invalid("DULY-E105", "the time has no zone.", field="when", hint="Use datetime.now(UTC) or a ZoneInfo.")
-    return from_datetime(when)
 
 
 def _asked(line: Line, statement: str, values: tuple[Any, ...], answer: Callable[[Rows], Any]) -> Any:
@@ -152,20 +155,27 @@ def complete_with(attempt: Attempt, connection: Any, result: str | None) -> Any:
 class Transaction:
     """What `ctx.transaction()` gives: a block, `async with` or `with`, whose end is the end of the attempt."""
 
-    __slots__ = ("_attempt", "_block", "_result", "_settle")
+    __slots__ = ("_attempt", "_block", "_opened", "_result", "_settle")
 
-    def __init__(self, attempt: Attempt, result: Callable[[], str | None], settle: Callable[[str | None], None]) -> None:
+    def __init__(
+        self, attempt: Attempt, result: Callable[[], str | None], settle: Callable[[str | None], None], opened: Callable[[Any], None]
+    ) -> None:
         self._attempt = attempt
         self._result = result
         self._settle = settle
+        # Told the connection, and None when the block ends.
+        self._opened = opened
         self._block: Any = None
 
     async def __aenter__(self) -> Any:
         block: AbstractAsyncContextManager[Any] = self._transactions().open(self._attempt, self._result)
         self._block = block
-        return await block.__aenter__()
+        connection = await block.__aenter__()
+        self._opened(connection)
+        return connection
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._opened(None)
         await self._block.__aexit__(kind, error, trace)
         if error is None:
             self._settle(self._result())
@@ -173,9 +183,12 @@ class Transaction:
     def __enter__(self) -> Any:
         block: AbstractContextManager[Any] = self._transactions().open_blocking(self._attempt, self._result)
         self._block = block
-        return block.__enter__()
+        connection = block.__enter__()
+        self._opened(connection)
+        return connection
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._opened(None)
         self._block.__exit__(kind, error, trace)
         if error is None:
             self._settle(self._result())

@@ -28,9 +28,11 @@ from duly.domain.job import JobSpec, Target, check_spec
 from duly.domain.target import WORKFLOW_HANDLER
 from duly.domain.workflow.step import Approval, Awaited, OnTimeout, Rule, Step
 from duly.sdk.arguments import Arguments
+from duly.sdk.checks import whole
 from duly.sdk.encoding import encoded
+from duly.sdk.moments import instant_of
+from duly.sdk.schedules import DeclaredSchedule
 from duly.sdk.task import Task
-from duly.sdk.transactions import instant_of
 
 if TYPE_CHECKING:
     from duly.sdk.app import App
@@ -54,7 +56,7 @@ class Workflow:
     """A job made of steps. Each declaration is checked at import; the graph as a whole when it is published or run."""
 
     def __init__(self, app: App, spec: JobSpec) -> None:
-        self._app = app
+        self.app = app
         self._spec = replace(spec, target=Target(pool=spec.target.pool, handler=WORKFLOW_HANDLER))
         self._steps: dict[str, Step] = {}
         self.tasks: list[StepTask] = []
@@ -63,6 +65,11 @@ class Workflow:
     def name(self) -> str:
         """The job's name."""
         return self._spec.name
+
+    @property
+    def schedule(self) -> DeclaredSchedule:
+        """When it fires: `print(nightly_report.schedule.explain())`."""
+        return DeclaredSchedule(self.app, self._spec)
 
     @property
     def spec(self) -> JobSpec:
@@ -130,19 +137,19 @@ class Workflow:
 
     async def enqueue(self, **payload: Any) -> str:
         """Begin a run; returns its id. Steps take their arguments from the payload by name."""
-        return (await self._app.enqueue_payloads(self, [encoded(payload).decode()]))[0]
+        return (await self.app.enqueue_payloads(self, [encoded(payload).decode()]))[0]
 
     async def enqueue_at(self, when: datetime, **payload: Any) -> str:
         """Begin a run at a time, which needs a zone."""
-        return (await self._app.enqueue_payloads(self, [encoded(payload).decode()], run_at=instant_of(when)))[0]
+        return (await self.app.enqueue_payloads(self, [encoded(payload).decode()], run_at=instant_of(when)))[0]
 
     def _declare(self, function: Callable[..., Any], options: dict[str, Any]) -> StepTask:
         options = dict(options)
         name = options.pop("name", None) or function.__name__
         own = {key: options.pop(key) for key in _OF_A_TASK if key in options}
         given = dict(options.pop("inputs", None) or {})
-        plain = self._app.task_of(function, f"{self.name}.{name}", own)
-        task = StepTask(self._app, function, plain.spec, plain.kind)
+        plain = self.app.task_of(function, f"{self.name}.{name}", own)
+        task = StepTask(self.app, function, plain.spec, plain.kind)
         common = _common(options.pop("after", ()), options)
         mapped = None if options.get("map") is None else _name(options["map"])
         undone = None if options.get("compensates") is None else _name(options["compensates"])
@@ -153,7 +160,9 @@ class Workflow:
                 name=name,
                 target=plain.spec.target,
                 map=mapped,
-                max_parallel=options.pop("max_parallel", None),
+                max_parallel=None
+                if (most := options.pop("max_parallel", None)) is None
+                else whole(most, "max_parallel", "max_parallel=20"),
                 compensates=undone,
                 inputs=inputs,
                 payload="{}",

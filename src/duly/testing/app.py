@@ -20,6 +20,7 @@ from duly.domain.ids import parse_execution_id
 from duly.domain.instants import DAY, Instant, Micros, to_datetime
 from duly.domain.job import Job
 from duly.domain.lifecycle import SkipReason, State, Trigger
+from duly.domain.schedule import fires, is_fire
 from duly.sdk.app import App
 from duly.sdk.task import Task
 from duly.sdk.workflow import Workflow
@@ -27,7 +28,7 @@ from duly.testing.asserts import enqueued_as_wanted
 from duly.testing.moments import Moment, Span, moment_of, shown, span_of
 from duly.testing.replays import read_run
 from duly.testing.runs import Run
-from duly.testing.stage import Error, Script
+from duly.testing.stage import Error, Script, script_of
 from duly.testing.world import World
 
 Mode = Literal["travel", "manual", "inline"]
@@ -53,8 +54,9 @@ class TestApp:
     Time stands still until `travel`, `drain` or `run_one` moves it; then everything that comes due is done at its instant, in order:
     schedules fire, workers run handlers, attempts fail and are tried again, limits strike. No server, no real time, and nothing is left.
 
-    `mode`: "travel" is as above; in "manual" nothing runs unless `run_one` or `drain` runs it; in "inline" whatever is enqueued has run,
-    with its retries, when the call that enqueued it returns. `seed` chooses what chance decides: jitter of retries, slots of `H`.
+    Without `at` it begins at noon of 2026-01-15, UTC. `mode`: "travel" is as above; in "manual" nothing runs unless `run_one` or `drain`
+    runs it; in "inline" whatever is enqueued has run, with its retries, when the call that enqueued it returns. `seed` chooses what chance
+    decides: jitter of retries, slots of `H`.
     `secrets` are the values of `Secret.env(…)` by name.
     """
 
@@ -63,7 +65,7 @@ class TestApp:
     def __init__(
         self,
         app: App,
-        at: Moment = START,
+        at: Moment | None = START,
         *,
         mode: Mode = "travel",
         workers: int = 1,
@@ -76,7 +78,7 @@ class TestApp:
         if not isinstance(app, App):
             raise Invalid("DULY-E118", f"{app!r} is no application.", field="app", hint='Give the App that declares the jobs: App("shop").')
         self.app = app
-        self._start, zone = moment_of(at, "at")
+        self._start, zone = moment_of(START if at is None else at, "at")
         self._zone = zone or "UTC"
         self._mode = mode
         self._options: dict[str, Any] = {"workers": workers, "slots": slots, "seed": seed, "secrets": secrets or {}}
@@ -89,8 +91,14 @@ class TestApp:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         _open.remove(self)
-        self.world.close()
-        self._world = None
+        try:
+            # A test that has failed already needs no second reason.
+            told = [] if kind is not None else [self._unmet(name, script) for name, script in self.world.fleet.stage.waiting()]
+        finally:
+            self.world.close()
+            self._world = None
+        if told:
+            raise AssertionError("\n".join(told))
 
     @property
     def world(self) -> World:
@@ -163,23 +171,21 @@ class TestApp:
         `kill_worker_after` kills the worker that runs it once it has run for so long."""
         task = self._task(job)
         if isinstance(task, Task):
-            for option in {"fail", "kill_worker_after", "delay", "at"} & set(getattr(task.arguments, "fields", ())):
+            ours = {"fail": fail, "kill_worker_after": kill_worker_after, "delay": delay, "at": at}
+            meant = {name for name, value in ours.items() if value is not None and kwargs and task.arguments.owns(name, args)}
+            for option in meant | ours.keys() & set(getattr(task.arguments, "fields", ())):
                 hint = f"Use `await {task.name}.enqueue({option}=…)`, and t.inject({task.name}, …) before it."
                 raise Invalid(
                     "DULY-E117", f"{task.name} has an argument {option!r}, which means something else here.", field=option, hint=hint
                 )
         payload = task.arguments.to_payload(args, kwargs) if isinstance(task, Task) else json.dumps(kwargs)
-        script = _script(fail, kill_worker_after)
-        if script is not None:
-            self.world.fleet.stage.by_job.setdefault(task.name, []).insert(0, script)
+        script = script_of(fail, kill_worker_after)
         when = None if at is None else moment_of(at, "at", self._zone)[0]
         wait = None if delay is None else span_of(delay, "delay")
-        [id] = self.world.run(self.app.enqueue_payloads(task, [payload], run_at=when, delay=wait))
+        with self.world.fleet.stage.first_in_line(task.name, script):
+            [id] = self.world.run(self.app.enqueue_payloads(task, [payload], run_at=when, delay=wait))
         run = parse_execution_id(id)
         if script is not None:
-            waiting = self.world.fleet.stage.by_job[task.name]
-            if script in waiting:
-                waiting.remove(script)
             self.world.fleet.stage.by_execution[run] = script
         return Run(self.world, run)
 
@@ -191,12 +197,22 @@ class TestApp:
         kill_worker_after: Span | None = None,
         on: Moment | None = None,
     ) -> None:
-        """The same for an execution that is still to come: the next of this job, or the fire that stands for the time `on`."""
-        script = _script(fail, kill_worker_after)
+        """The same for an execution that is still to come: the next of this job, or the fire that stands for the time `on`.
+
+        Raises Invalid (DULY-E105) when the schedule does not fire then. What has befallen nobody when the test ends is told there, by an
+        AssertionError: a test that has injected nothing has shown nothing.
+        """
+        script = script_of(fail, kill_worker_after)
         if script is None:
             raise Invalid("DULY-E118", "Say what befalls it: fail=[…], kill_worker_after=…", field="inject")
         seen = self._job(job)
         script.on = None if on is None else moment_of(on, "on", seen.version.spec.timing.zone)[0]
+        schedule = seen.version.schedule
+        if script.on is not None and schedule is not None and not is_fire(schedule, script.on):
+            zone = seen.version.spec.timing.zone
+            near = " and ".join(shown(one, zone) for one in fires(schedule, script.on, None, 2)) or "never again"
+            what = f"{seen.version.spec.name} does not fire at {shown(script.on, zone)}."
+            raise Invalid("DULY-E105", what, field="on", hint=f"After that it fires at {near}.")
         self.world.fleet.stage.by_job.setdefault(seen.version.spec.name, []).append(script)
 
     def kill_workers(self) -> None:
@@ -287,12 +303,16 @@ class TestApp:
 
     def _enqueued(self, job: Declared | str, at: Moment | None, arguments: dict[str, Any]) -> tuple[list[Execution], list[Execution]]:
         when = None if at is None else moment_of(at, "at", self._zone)[0]
+        task = self.app.tasks.get(self._name(job))
+        model = None if task is None else getattr(task.arguments, "model", None)
         wanted = msgspec.json.decode(msgspec.json.encode(arguments, enc_hook=str))
         found: list[Execution] = []
         others: list[Execution] = []
         for seen in self.world.executions(self._job(job)):
             if seen.trigger in (Trigger.ENQUEUE, Trigger.MANUAL):
                 payload = None if seen.payload is None else msgspec.json.decode(seen.payload)
+                if model is not None and model.argument not in wanted and isinstance(payload, dict):
+                    payload = payload.get(model.argument)
                 fits = not wanted or (isinstance(payload, dict) and all(payload.get(key, ...) == value for key, value in wanted.items()))
                 (found if fits and when in (None, seen.due_at) else others).append(seen)
         return found, others
@@ -361,20 +381,21 @@ class TestApp:
     def _name(job: Declared | str) -> str:
         return job if isinstance(job, str) else job.name
 
+    def _unmet(self, name: str, script: Script) -> str:
+        """Why what was injected has befallen nobody."""
+        seen = self._job(name)
+        zone = seen.version.spec.timing.zone
+        if script.on is None:
+            return f"inject({name}, …) has befallen nobody: no execution of it has begun since. {self._standing()}"
+        at = shown(script.on, zone)
+        said = [f"It was skipped: {reason}." for when, reason in self.skips(name) if when == at]
+        said = said or [f"It is {shown(self.world.clock.now(), zone)}, and its next fire is {self.next_fire(name) or 'never'}."]
+        return f'inject({name}, on="{at}") has befallen nobody: no execution of that time has begun. {said[0]}'
+
     def _standing(self) -> str:
         counts = Counter(seen.state for seen in self.world.executions(None))
         told = ", ".join(f"{count} {state.name.lower()}" for state, count in sorted(counts.items()))
         return f"There are: {told}." if told else "Nothing was enqueued, and nothing has fired."
-
-
-def _script(fail: Sequence[Error | None] | Error | None, kill_worker_after: Span | None) -> Script | None:
-    errors = [fail] if isinstance(fail, BaseException | type) else list(fail or [])
-    for error in errors:
-        kind = error if isinstance(error, type) else type(error)
-        if error is not None and not issubclass(kind, BaseException):
-            raise Invalid("DULY-E118", f"{error!r} is no exception.", field="fail", hint="For example fail=[TimeoutError, None].")
-    kill = None if kill_worker_after is None else span_of(kill_worker_after, "kill_worker_after")
-    return None if not errors and kill is None else Script(errors, kill)
 
 
 def _scheduled(seen: Execution) -> Instant:
@@ -393,7 +414,7 @@ class AsyncTestApp:
     def __init__(
         self,
         app: App,
-        at: Moment = START,
+        at: Moment | None = START,
         *,
         mode: Mode = "travel",
         workers: int = 1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from duly.domain.durations import parse_duration
 from duly.domain.errors import Invalid
@@ -24,7 +25,7 @@ def span_of(given: Span, field: str) -> Micros:
     return parse_duration(given, field=field)
 
 
-def moment_of(given: Moment, field: str, zone: str | None = None) -> tuple[Instant, str | None]:
+def moment_of(given: Any, field: str, zone: str | None = None) -> tuple[Instant, str | None]:
     """When, and the zone that it is told in, if that is named; `zone` counts where none is. Raises Invalid (DULY-E105).
 
     Of a time that the clocks show twice the first is meant.
@@ -33,6 +34,8 @@ def moment_of(given: Moment, field: str, zone: str | None = None) -> tuple[Insta
         if given.tzinfo is None:
             raise _refuse(repr(given), field)
         return from_datetime(given), getattr(given.tzinfo, "key", None)
+    if not isinstance(given, str):
+        raise _refuse(repr(given), field)
     text, named = given.strip(), zone
     if (zoned := _ZONED.fullmatch(text)) is not None:
         text, named = zoned[1], zoned[2]

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
+from duly.domain.errors import Invalid
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.ports.handlers import Attempt, ExecutorKind, PythonCall
+from duly.testing.moments import Span, span_of
 from duly.testing.strands import in_strands
 
 Error = BaseException | type[BaseException]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Script:
     """What befalls one execution. `fail` has an error for each attempt, or None for one that goes well; then they all go well."""
 
@@ -74,6 +77,21 @@ class Stage:
                 self._begin(attempt, script)
         return await inner(attempts)
 
+    def waiting(self) -> list[tuple[str, Script]]:
+        """The scripts that have befallen nobody so far, each with its job."""
+        return [(job, script) for job, scripts in self.by_job.items() for script in scripts]
+
+    @contextlib.contextmanager
+    def first_in_line(self, job: str, script: Script | None) -> Iterator[None]:
+        """Inside, whoever begins of this job first gets the script: it may run before its id is known. After it nobody does by chance."""
+        if script is not None:
+            self.by_job.setdefault(job, []).insert(0, script)
+        try:
+            yield
+        finally:
+            if script is not None and script in (left := self.by_job[job]):
+                left.remove(script)
+
     def last_begun(self) -> ExecutionId | None:
         """The execution whose handler was called last, since `begun` was forgotten."""
         return self.begun
@@ -107,3 +125,14 @@ class Stage:
             self.kill(attempt.worker_name)
 
         return asyncio.get_running_loop().call_later(script.kill_after / SECOND, kill)
+
+
+def script_of(fail: Sequence[Error | None] | Error | None, kill_worker_after: Span | None) -> Script | None:
+    """What is planned, or None for nothing. Raises Invalid (DULY-E118) for what is no exception."""
+    errors = [fail] if isinstance(fail, BaseException | type) else list(fail or [])
+    for error in errors:
+        kind = error if isinstance(error, type) else type(error)
+        if error is not None and not issubclass(kind, BaseException):
+            raise Invalid("DULY-E118", f"{error!r} is no exception.", field="fail", hint="For example fail=[TimeoutError, None].")
+    kill = None if kill_worker_after is None else span_of(kill_worker_after, "kill_worker_after")
+    return None if not errors and kill is None else Script(errors, kill)

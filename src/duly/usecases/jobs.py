@@ -18,7 +18,7 @@ from duly.domain.ids import JobId, job_text, new_ids
 from duly.domain.instants import SECOND, Instant, Micros, to_rfc3339
 from duly.domain.job import NAME, Job, JobSpec, JobVersion, check_spec, schedule_of
 from duly.domain.lifecycle import JobState
-from duly.domain.pauses import first_fire, past_pause
+from duly.domain.pauses import demand_fire, first_fire, past_pause
 from duly.domain.schedule import CalendarSchedule, Schedule, is_fire, next_fire, previous_fire
 from duly.domain.shards import shard_of
 from duly.domain.tenants import check_payload
@@ -28,6 +28,7 @@ from duly.ports.store import Definitions, Idempotency, JobFilter, NewJob, Resche
 from duly.ports.transport import Transport
 from duly.usecases.coalesce import Coalescer
 from duly.usecases.deeds import job_changed, job_created
+from duly.usecases.definable import check_types
 from duly.usecases.dependencies import refuse_circles
 from duly.usecases.overdue import Overdue, fires_once
 from duly.usecases.quotas import Directory
@@ -205,12 +206,13 @@ class Jobs:
         first; a one-time job moves to its new time, late or not.
         """
         spec = await self.written_out(actor, spec)
+        check_types(spec)
         check_spec(spec, sealed=self._sealed)
         await refuse_circles(self._store, actor.tenant, [spec])
         check_payload(await self._quotas.of(actor.tenant), spec.payload)
         schedule = schedule_of(spec.timing, before.id)
-        if isinstance(schedule, CalendarSchedule) and first_fire(schedule, now) is None:
-            raise _never_fires()
+        if isinstance(schedule, CalendarSchedule):
+            demand_fire(schedule, now)
         for _ in range(TRIES if retry else 1):
             _refuse_cancelled(before)
             reschedule = None
@@ -389,11 +391,10 @@ def _fallback_name(shape: JobShape, id: JobId) -> str:
 
 
 def _new_job(actor: Actor, id: JobId, spec: JobSpec, now: Instant, *, sealed: bool) -> NewJob:
+    check_types(spec)
     check_spec(spec, sealed=sealed)
     schedule = schedule_of(spec.timing, id)
-    first = first_fire(schedule, now)
-    if schedule is not None and first is None:
-        raise _never_fires()
+    first = demand_fire(schedule, now)
     return NewJob(
         id=id,
         tenant=actor.tenant,
@@ -415,10 +416,6 @@ def _written_out(spec: JobSpec, known: Mapping[str, Calendar]) -> JobSpec:
             raise NotFound("DULY-E251", f"There is no calendar {calendar.name!r}.", field="calendars", hint=hint)
     written = tuple(known[calendar.name] for calendar in spec.timing.calendars)
     return replace(spec, timing=replace(spec.timing, calendars=written))
-
-
-def _never_fires() -> Invalid:
-    return Invalid("DULY-E102", "The schedule has no fire in the future.", field="schedule", hint="Look at endAt and at the calendars.")
 
 
 def _not_a_fire(schedule: Schedule, following: Instant, at: Instant) -> Invalid:

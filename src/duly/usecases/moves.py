@@ -80,12 +80,7 @@ class Moves:
                 raise NotFound("DULY-E262", f"There is no tenant {name!r} in any store.", field="tenant")
             return await self._complete(name, arriving, plan, tell)
         home = found[source]
-        if home.standing is Standing.LEAVING and home.store != plan.to:
-            raise Conflict("DULY-E265", f"{name} is on its way to {home.store}.", hint=f"`duly tenant move {name} --undo` takes that back.")
-        if await self._sides[source].homes.has_workflows(home.tenant):
-            raise Conflict(
-                "DULY-E268", f"{name} has workflows, and those cannot be moved yet.", hint="Make them anew in a tenant of that store."
-            )
+        await self._demand_movable(home, source, plan.to)
         copied, counts = await self._bring(home, source, plan, tell)
         if not await self._sides[source].homes.stand(replace(home, standing=Standing.LEAVING), Standing.GONE, plan.to):
             raise Conflict(
@@ -114,11 +109,38 @@ class Moves:
         tell(f"{name} is awake in {source}")
         return source
 
+    async def foresee(self, name: str, to: str | None) -> str:
+        """What a move would do, or None for `to` its undoing, in words. Raises what it would raise at its beginning; writes nothing."""
+        if to is not None:
+            self._check(name, to)
+        found = await self._residences(name)
+        source = _home(found)
+        if to is None:
+            if source is None or found[source].standing is not Standing.LEAVING:
+                raise Conflict("DULY-E265", f"{name} is not on its way.", hint="A move that has switched is completed by repeating it.")
+            return f"{name} would be awake in {source} again, and what was copied to {found[source].store} would be removed"
+        if source == to:
+            return f"{name} lives in {to}: what an earlier move has left elsewhere would be removed"
+        if source is None:
+            if (arriving := found.get(to)) is None or arriving.standing is not Standing.ARRIVING:
+                raise NotFound("DULY-E262", f"There is no tenant {name!r} in any store.", field="tenant")
+            return f"{name} has been copied to {to}, and would be woken there"
+        await self._demand_movable(found[source], source, to)
+        return f"{name} would leave {source} and live in {to}; its work would stop for the time of the copy"
+
+    async def _demand_movable(self, home: Residence, source: str, to: str) -> None:
+        if home.standing is Standing.LEAVING and home.store != to:
+            hint = f"`duly tenant move {home.name} --undo` takes that back."
+            raise Conflict("DULY-E265", f"{home.name} is on its way to {home.store}.", hint=hint)
+        if await self._sides[source].homes.has_workflows(home.tenant):
+            hint = "Make them anew in a tenant of that store."
+            raise Conflict("DULY-E268", f"{home.name} has workflows, and those cannot be moved yet.", hint=hint)
+        if self._sides[source].homes.kind != self._sides[to].homes.kind:
+            raise Invalid("DULY-E265", f"{source} and {to} are stores of different kinds.", field="--to")
+
     async def _bring(self, home: Residence, source: str, plan: MovePlan, tell: Tell) -> tuple[int, Mapping[str, int]]:
         """All but the switch."""
         old, new, name = self._sides[source], self._sides[plan.to], home.name
-        if old.homes.kind != new.homes.kind:
-            raise Invalid("DULY-E265", f"{source} and {plan.to} are stores of different kinds.", field="--to")
         await self._settle(home, source, plan.to)
         await new.homes.hold(home.tenant)
         tell(f"{name} leaves {source}: nothing of it starts any more")

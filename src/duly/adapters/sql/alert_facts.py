@@ -26,7 +26,7 @@ _BEGINNINGS: dict[Kind, tuple[str, ...]] = {
     Kind.FINAL_FAILURE: ("jobs_that_died",),
     Kind.FAILURES: ("jobs_that_died",),
     Kind.FAILURE_RATE: ("jobs_that_died",),
-    Kind.LATE: ("jobs_that_wait", "jobs_that_are_blocked"),
+    Kind.LATE: ("jobs_that_wait", "jobs_that_are_blocked", "jobs_that_run_late", "jobs_that_began_late"),
     Kind.MISSED: ("jobs_that_wait", "jobs_that_are_blocked", "jobs_that_misfired"),
     Kind.OVERRUN: ("jobs_that_run",),
 }
@@ -52,7 +52,13 @@ class SqlAlertFacts:
         return await self._engine.read(action) if names else []
 
     async def candidates(self, tenant: int, kind: Kind, since: Instant, due_before: Instant, now: Instant, limit: int) -> list[Watched]:
-        params = {"since": since, "due_before": due_before, "first": id_floor(since), "before": id_floor(due_before)}
+        params = {
+            "since": since,
+            "due_before": due_before,
+            "late_by": now - due_before,
+            "first": id_floor(since),
+            "before": id_floor(due_before),
+        }
 
         def action() -> Action[list[Watched]]:
             ids: dict[JobId, None] = {}
@@ -60,6 +66,13 @@ class SqlAlertFacts:
                 wanted = {key: value for key, value in params.items() if key in _PARAMETERS[name]}
                 ids |= dict.fromkeys(as_uuid(row["job_id"]) for row in (yield Call(name, {"tenant": tenant, "quota": limit, **wanted})))
             return (yield from self._watched(tenant, list(ids)[:limit], now))
+
+        return await self._engine.read(action)
+
+    async def newest_jobs(self, tenant: int, now: Instant, limit: int) -> list[Watched]:
+        def action() -> Action[list[Watched]]:
+            rows = yield Call("newest_jobs", {"tenant": tenant, "quota": limit})
+            return (yield from self._watched(tenant, [as_uuid(row["id"]) for row in rows], now))
 
         return await self._engine.read(action)
 
@@ -162,8 +175,10 @@ _PARAMETERS = {
     "jobs_that_died": {"since"},
     "jobs_that_wait": {"due_before", "before"},
     "jobs_that_are_blocked": {"due_before"},
+    "jobs_that_began_late": {"first", "late_by"},
     "jobs_that_misfired": {"first"},
     "jobs_that_run": {"due_before"},
+    "jobs_that_run_late": {"late_by"},
 }
 
 

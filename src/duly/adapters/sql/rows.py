@@ -17,7 +17,7 @@ from duly.domain.errors import DulyError
 from duly.domain.execution import Attempt, DueSchedule, Execution, LogLine, Lost, Saved
 from duly.domain.homes import Standing
 from duly.domain.instants import Instant
-from duly.domain.job import Job, JobVersion
+from duly.domain.job import Job, JobSpec, JobVersion, Target, Timing
 from duly.domain.keys import KeyRow
 from duly.domain.lifecycle import JobState, Outcome, SkipReason, State, Trigger
 from duly.domain.recent import Lately
@@ -114,6 +114,26 @@ def readable_version_of(row: Row) -> JobVersion | None:
         return None
 
 
+def _unread_version_of(row: Row) -> JobVersion:
+    """A version that this release cannot read, with what can be told of it: such a job is still listed, paused, changed and deleted."""
+    found = msgspec.json.decode(row["definition"])
+    name = found.get("name") if isinstance(found, dict) else None
+    told = f"This release of Duly cannot read the definition of this job (version {row['version']}). Change the job, or upgrade."
+    spec = JobSpec(
+        name=name if isinstance(name, str) else "unreadable", timing=Timing(), target=Target(handler="unreadable"), description=told
+    )
+    return JobVersion(
+        number=row["version_id"],
+        job_id=as_uuid(row["job_id"]),
+        version=row["version"],
+        tenant=row["tenant"],
+        tenant_name=row["tenant_name"],
+        route=row["route"],
+        spec=spec,
+        created_at=row["version_created_at"],
+    )
+
+
 def job_of(row: Row) -> Job:
     """A job with its current version and where its schedule stands."""
     next_fire_at, skip_at = row["next_fire_at"], row["skip_at"]
@@ -122,7 +142,7 @@ def job_of(row: Row) -> Job:
     return Job(
         id=as_uuid(row["job_id"]),
         state=JobState(row["state"]),
-        version=version_of(row),
+        version=readable_version_of(row) or _unread_version_of(row),
         created_at=row["created_at"],
         next_fire_at=None if next_fire_at is None or next_fire_at >= NEVER or row["state"] != JobState.ACTIVE else next_fire_at,
         paused_at=row["paused_at"],

@@ -21,6 +21,7 @@ _MARKS = {PASS: ("✓", GREEN), NOTE: ("·", GREY), WARN: ("!", YELLOW), FAIL: (
 CHECKS: Sequence[Callable[[config.Settings], Iterator[Finding]]] = (
     machine.versions,
     machine.zones,
+    machine.variables,
     store.store,
     store.link,
     store.transactions,

@@ -63,6 +63,12 @@ def age_of_zones(release: str, year: int, whose: str = "") -> Iterator[Finding]:
         yield Finding("tzdata age", WARN, text, "pip install --upgrade tzdata, then restart.")
 
 
+def variables(settings: config.Settings) -> Iterator[Finding]:
+    """What somebody has set and nobody reads."""
+    for name, meant in config.misspelled():
+        yield Finding("variables", WARN, f"{name} is set, and is not a setting", f"Did you mean {meant}? `duly config show` has them all.")
+
+
 def files(settings: config.Settings) -> Iterator[Finding]:
     """Who can read what is kept."""
     files = [("key file", settings.key_file)]

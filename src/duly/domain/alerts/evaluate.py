@@ -16,7 +16,7 @@ from enum import IntEnum
 from uuid import UUID
 
 from duly.domain.alerts.judge import Reading
-from duly.domain.alerts.rule import Rule
+from duly.domain.alerts.rule import Kind, Rule
 from duly.domain.errors import Invalid
 from duly.domain.instants import MINUTE, Instant, Micros
 
@@ -24,6 +24,8 @@ from duly.domain.instants import MINUTE, Instant, Micros
 LATE_WRITES: Micros = 10 * MINUTE
 MOST_SEEN = 200
 INCIDENT_PREFIX = "inc_"
+# Kinds whose words count something: whoever looks at an open one wants to know how many there are now.
+COUNTING = frozenset({Kind.MISSED, Kind.FAILURES, Kind.FAILURE_RATE, Kind.DEAD_LETTERS, Kind.POOL_SATURATED, Kind.WORKER_GONE})
 
 _DIGITS = re.compile("[0-9a-f]{32}")
 
@@ -187,8 +189,10 @@ def _told(rule: Rule, reading: Reading, live: Incident, is_hushed: str | None) -
     seen_to = max([about.seen_to, *(at for _, at in reading.news)])
     late = [id for id, at in reading.news if at > seen_to - LATE_WRITES and id not in about.seen]
     words = (about.title, about.lines, about.jobs)
-    # An open one keeps the words that it was told in, unless it is about others now: "late by" grows with every look.
-    differs = reading.jobs != about.jobs or len(reading.lines) != len(about.lines)
+    # An open one keeps the words that it was told in, unless it is about others or counts others now: "late by" grows with every look.
+    differs = (
+        reading.jobs != about.jobs or len(reading.lines) != len(about.lines) or (rule.kind in COUNTING and reading.title != about.title)
+    )
     if reading.title and (live.phase is Phase.PENDING or (reading.is_bad and differs)):
         words = (reading.title, reading.lines, reading.jobs)
     return replace(

@@ -12,6 +12,7 @@ from duly.domain.alerts.facts import Facts, Run, Watched
 from duly.domain.alerts.judge import readings
 from duly.domain.alerts.rule import DEFAULT_AFTER, GroupBy, Kind, Rule
 from duly.domain.expected import Expected
+from duly.domain.fire_audit import Missed
 from duly.domain.instants import MINUTE, SECOND, Instant, Micros
 from duly.domain.lifecycle import State
 
@@ -31,18 +32,30 @@ class Would:
     title: str
 
 
-def replay(rule: Rule, job: Watched, runs: Sequence[Run], expected: Expected | None, first: Instant, now: Instant) -> list[Would]:
-    """The incidents that this rule would have had about a job since `first`. Each job for itself, whatever the rule groups by."""
+def replay(
+    rule: Rule,
+    job: Watched,
+    runs: Sequence[Run],
+    expected: Expected | None,
+    first: Instant,
+    now: Instant,
+    missed: Sequence[Missed] = (),
+) -> list[Would]:
+    """The incidents that this rule would have had about a job since `first`. Each job for itself, whatever the rule groups by.
+
+    `missed` are fires of it that the auditor has not found.
+    """
     rule = replace(rule, group_by=GroupBy.JOB)
     ordered = sorted(runs, key=lambda run: run.due_at)
     dues = [run.due_at for run in ordered]
     found: list[Would] = []
     live: Incident | None = None
     names = _numbers()
-    for at in _instants(rule, ordered, expected, first, now):
+    for at in _instants(rule, ordered, expected, [item.found_at for item in missed], first, now):
         until = bisect_right(dues, at)
         then = [seen for run in ordered[max(0, until - SEEN_AT_ONCE) : until] if (seen := _as_of(run, at)) is not None]
-        facts = Facts([job], {job.id: then}, {} if expected is None else {job.id: expected}, since=first)
+        lacking = [item for item in missed if item.found_at <= at and (item.resolved_at is None or at < item.resolved_at)]
+        facts = Facts([job], {job.id: then}, {} if expected is None else {job.id: expected}, lacking, since=first)
         for reading in readings(rule, facts, at):
             move = evaluate(rule, 0, reading, live, at, None, lambda: UUID(int=next(names)))
             if move is None:
@@ -62,10 +75,12 @@ def _numbers() -> Iterator[int]:
         yield number
 
 
-def _instants(rule: Rule, runs: Sequence[Run], expected: Expected | None, first: Instant, now: Instant) -> list[Instant]:
+def _instants(
+    rule: Rule, runs: Sequence[Run], expected: Expected | None, found: Sequence[Instant], first: Instant, now: Instant
+) -> list[Instant]:
     """When the verdict may have changed: at starts and ends, and when a patience ran out; the grace and the recovery after each."""
     patience = _patience(rule, expected)
-    changes: set[Instant] = {now}
+    changes: set[Instant] = {now, *found, *(at + rule.grace + 1 for at in found)}
     for run in runs:
         for at in (run.started_at, run.finished_at):
             if at is not None:

@@ -216,7 +216,7 @@ def _no_success(rule: Rule, job: Watched, runs: Sequence[Run], facts: Facts, now
         words = f"its last success ended at {to_rfc3339(last)}"
     else:
         words = "it has never succeeded" if job.created_at >= facts.successes_since else f"it has not succeeded since {to_rfc3339(since)}"
-    lines = [words, *(_why(run) for run in ended(runs)[:1])]
+    lines = [words, *(_why(run) for run in ended(runs)[:1] if run.state is State.DEAD)]
     return _Trouble(job, True, f"{job.name} has not succeeded for {_span(now - since)}", lines, expected_from + after)
 
 

@@ -14,7 +14,7 @@ from duly.domain.alerts.evaluate import INCIDENT_PREFIX, Incident
 from duly.domain.alerts.facts import Run
 from duly.domain.alerts.history import NOT_RECORDED, Would, replay
 from duly.domain.alerts.message import trial_notice
-from duly.domain.alerts.rule import LONGEST, Rule, check_rule
+from duly.domain.alerts.rule import LONGEST, Kind, Rule, check_rule
 from duly.domain.audit import Deed, diff
 from duly.domain.errors import Conflict, Invalid, NotFound
 from duly.domain.fire_audit import Missed
@@ -29,7 +29,9 @@ from duly.wire.alerts import ChannelView, RuleShape, channel_view, rule_fields, 
 
 TRIES = 5
 # A preview looks at so many jobs, and at so many runs of each.
-PREVIEWED_JOBS = 20
+PREVIEWED_JOBS = 50
+# Of these nothing is left to see in a job once it is over.
+PASSING = frozenset({Kind.LATE, Kind.MISSED, Kind.OVERRUN})
 PREVIEWED_RUNS = 500
 # What a rule that is only tried is called.
 TRIED = "preview"
@@ -127,12 +129,18 @@ class Alerts:
             jobs = await self._store.jobs_named(actor.tenant, rule.jobs, now)
         else:
             jobs = await self._store.candidates(actor.tenant, rule.kind, first, now - HOUR, now, PREVIEWED_JOBS + 1)
+            if rule.kind in PASSING:
+                # What has passed shows in no job as it is now, so the newest jobs are looked at whether they show anything or not.
+                known = {job.id for job in jobs}
+                newest = await self._store.newest_jobs(actor.tenant, now, PREVIEWED_JOBS + 1)
+                jobs += [job for job in newest if job.id not in known]
         complete = len(jobs) <= PREVIEWED_JOBS
         would: list[Would] = []
+        missed = await self._store.missed(actor.tenant, PREVIEWED_RUNS) if rule.kind is Kind.MISSED else []
         for job in jobs[:PREVIEWED_JOBS]:
             runs = (await self._store.runs(actor.tenant, [job.id], id_floor(first), PREVIEWED_RUNS))[job.id]
             expected = (await self._figures.expected(actor.tenant, [job.id])).get(job.id)
-            would += replay(rule, job, runs, expected, first, now)
+            would += replay(rule, job, runs, expected, first, now, [item for item in missed if item.job_id == job.id])
             complete = complete and len(runs) < PREVIEWED_RUNS
             await asyncio.sleep(0)
         return Preview(first, sorted(would, key=lambda item: item.since), complete)

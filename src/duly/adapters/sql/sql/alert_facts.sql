@@ -16,6 +16,9 @@ WHERE j.tenant = :tenant AND j.name = :name AND j.state <> 3;
 SELECT /*watched_columns*/
 WHERE j.tenant = :tenant AND j.id = :id AND j.state <> 3;
 
+-- name: newest_jobs
+SELECT id FROM jobs WHERE tenant = :tenant AND state <> 3 ORDER BY id DESC LIMIT :quota;
+
 -- name: jobs_that_died
 SELECT DISTINCT d.job_id
 FROM (SELECT e.job_id FROM outcomes o JOIN executions e ON e.id = o.id
@@ -35,6 +38,13 @@ LIMIT :quota;
 SELECT DISTINCT w.job_id
 FROM (SELECT e.job_id FROM blocked b JOIN executions e ON e.id = b.id
       WHERE b.tenant = :tenant AND e.due_at < :due_before AND e.trigger <> 5 LIMIT 2000) w
+LIMIT :quota;
+
+-- name: jobs_that_began_late
+-- Of what was due last, and has ended: a catch-up begins at once and is never seen waiting.
+SELECT DISTINCT w.job_id
+FROM (SELECT e.job_id FROM (SELECT id, started_at FROM outcomes WHERE id >= :first ORDER BY id DESC LIMIT 2000) o JOIN executions e ON e.id = o.id
+      WHERE e.tenant = :tenant AND e.trigger <> 5 AND o.started_at - e.due_at > :late_by) w
 LIMIT :quota;
 
 -- name: jobs_that_misfired
