@@ -28,6 +28,13 @@ Every 20 seconds
   Thu 01 Jan 2026  00:00:20 +0000   00:00:20 UTC
   Thu 01 Jan 2026  00:00:40 +0000   00:00:40 UTC
 """,
+    ("every weekday at 07:30", "--tz", "Europe/Berlin", "--after", "2026-01-01T12:00:00Z", "-n", "2"): """\
+At 07:30 on weekdays, Berlin time
+30 7 * * 1-5
+
+  Fri 02 Jan 2026  07:30:00 +0100   06:30:00 UTC
+  Mon 05 Jan 2026  07:30:00 +0100   06:30:00 UTC
+""",
     ("0 9 13 * 5", "--after", "2026-01-01T00:00:00Z", "-n", "1"): """\
 On the 13th of the month, and on Fridays, at 09:00 UTC
 

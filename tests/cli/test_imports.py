@@ -83,6 +83,42 @@ def test_every_kind_has_its_preview(kind: str, file: str, count: int, capsys: py
     assert len(capsys.readouterr().out.split()) == count
 
 
+@pytest.mark.parametrize(
+    ("kind", "text", "sought"),
+    [
+        ("crontab", "", "no line with a time and a command"),
+        ("crontab", "# nothing yet\nMAILTO=me\n", "no line with a time"),
+        ("celery", "scheduler.add_job(f, 'cron', hour=3)\n", "no beat_schedule"),
+        ("apscheduler", "beat_schedule = {}\n", "no add_job"),
+        ("kubernetes", '{"kind": "ConfigMap"}', "no document of kind CronJob"),
+    ],
+)
+@pytest.mark.parametrize("words", [[], ["--apply"], ["-o", "FILE"], ["--json"]])
+def test_an_import_that_finds_nothing_says_so(
+    kind: str, text: str, sought: str, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DULY_HOME", str(tmp_path / "home"))
+    file, written = tmp_path / "source", tmp_path / "jobs.toml"
+    file.write_text(text, encoding="utf-8")
+
+    code = main(["import", kind, str(file), *(str(written) if word == "FILE" else word for word in words)])
+
+    shown = capsys.readouterr()
+    assert code == 1
+    assert f"Nothing to import in {file}: {sought}" in shown.err
+    assert not written.exists()
+    assert shown.out.splitlines()[1:] == []
+    assert shown.out.strip() in ("[]" if words == ["--json"] else "", "verdict\tname\twords\twhy\tsame\tdiffer")
+
+
+def test_a_name_that_the_source_has_not_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "crontab"
+    file.write_text(CRONTAB, encoding="utf-8")
+
+    assert main(["import", "crontab", str(file), "--only", "imp-bakup", "-o", "table"]) == 1
+    assert "Nothing is called imp-bakup: there are imp-backup, imp-poll, imp-start." in capsys.readouterr().err
+
+
 def test_a_crontab_becomes_jobs_once_however_often_it_is_applied(server: Running, tmp_path: Path) -> None:
     file = tmp_path / "crontab"
     file.write_text(CRONTAB, encoding="utf-8")

@@ -6,10 +6,12 @@ import asyncio
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from duly.domain.instants import HOUR, to_rfc3339
-from duly.wire.jobs import JobShape
+from duly.wire.comparison import changes
+from duly.wire.jobs import JobShape, JobView
 from tests.http.conftest import ADMIN, STRANGER, Bench
 
 ECHO = {"handler": "duly.echo"}
@@ -44,6 +46,26 @@ async def test_a_job_is_created_and_found_where_it_says(admin: httpx.AsyncClient
     assert shown.json().items() >= created.json().items()
     assert shown.json()["nextFires"] == [f"2026-01-{day:02}T11:00:00Z" for day in range(6, 11)]
     assert shown.json()["latestExecutions"] == []
+
+
+async def test_words_are_kept_as_the_expression_that_they_mean(admin: httpx.AsyncClient) -> None:
+    body = {"name": "early", "schedule": "every weekday at 07:30", "timezone": "Europe/Berlin", "target": ECHO}
+
+    created = await admin.post("/v1/jobs", json=body)
+    shown = (await admin.get(created.headers["location"])).json()
+    same = {key: value for key, value in shown.items() if key in JOB_KEYS and value is not None}
+    again = [await admin.put(created.headers["location"], json=sent) for sent in (same, body)]
+    refused = await admin.post("/v1/jobs", json={**body, "schedule": "every 7 minutes"})
+    previewed = (await admin.post("/v1/schedules/preview", json={"schedule": body["schedule"], "timezone": "Europe/Berlin"})).json()
+
+    assert (shown["schedule"], shown["words"]) == ("30 7 * * 1-5", "At 07:30 on weekdays, Berlin time")
+    assert [(one.status_code, one.json()["schedule"], one.json()["nextFireAt"]) for one in again] == [
+        (200, "30 7 * * 1-5", shown["nextFireAt"])
+    ] * 2
+    assert (refused.status_code, refused.json()["code"]) == (422, "DULY-E101")
+    assert previewed["words"] == shown["words"]
+    # What `duly plan` compares a file with.
+    assert changes(msgspec.convert(shown, JobView), msgspec.convert(body, JobShape), 0) == []
 
 
 async def test_limits_rules_and_batches_are_read_as_they_were_sent(admin: httpx.AsyncClient) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections import Counter
 from datetime import UTC, datetime
 from functools import cache
@@ -167,6 +168,56 @@ def test_github_fires_in_utc() -> None:
     assert "out of range" in str(wrong.cannot)
 
 
+def workflow(*schedules: Any) -> list[Draft]:
+    return github.read({"on": {"schedule": list(schedules), "workflow_dispatch": None}}, file="a.yml", repository="a/b")
+
+
+def test_what_github_does_not_take_has_never_run() -> None:
+    macro, sunday, seconds, zone, unknown = workflow(
+        {"cron": "@daily"},
+        {"cron": "0 5 * * 7"},
+        {"cron": "0 0 5 * * *"},
+        {"cron": "0 5 * * *", "timezone": "Mars/Base"},
+        {"cron": "0 5 * * *", "x": 1},
+    )
+
+    assert (macro.body, macro.old) == (None, None)
+    assert "GitHub does not take @daily and never ran it; write 0 0 * * *" in str(macro.cannot)
+    assert "out of range" in str(sunday.cannot)
+    assert "6 fields" in str(seconds.cannot)
+    assert "Mars" in str(zone.cannot)
+    assert "x beside cron" in str(unknown.cannot)
+
+
+def test_github_starts_nothing_more_often_than_every_five_minutes() -> None:
+    minutely, edges, calm, apart = workflow(
+        {"cron": "* * * * *"}, {"cron": "0,58 * * * *"}, {"cron": "*/5 * * * *"}, {"cron": "0,58 3 * * *"}
+    )
+
+    for draft, before, now in ((minutely, 288, 1440), (edges, 25, 48), (calm, 288, 288), (apart, 2, 2)):
+        assert draft.old is not None
+        assert len(draft.old(BEGIN - 1, BEGIN + 86_399)) == before
+        difference = seen(draft, 2).difference
+        assert difference is not None
+        assert difference.is_none is (before == now)
+        assert any("every 5 minutes at most" in note for note in draft.notes) is (before != now)
+
+
+def test_a_timezone_beside_github_s_cron_is_kept() -> None:
+    fixed, wild = workflow({"cron": "30 2 * * *", "timezone": BERLIN}, {"cron": "*/15 * * * *", "timezone": BERLIN})
+    spring = int(datetime(2027, 3, 28, 1, tzinfo=UTC).timestamp())
+
+    assert fixed.body is not None
+    assert (fixed.body["schedule"], fixed.body["timezone"]) == ("30 2 * * *", BERLIN)
+    assert fixed.old is not None
+    # "A 2:30 AM schedule advances to 3:00 AM", says GitHub.
+    assert fixed.old(spring - 7200, spring + 7200) == [spring]
+    for draft in (fixed, wild):
+        assert seen(draft).difference is not None
+        assert seen(draft).difference.is_none
+        assert any("comes twice" in note for note in draft.notes)
+
+
 # ---------------------------------------------------------------- what becomes of them
 
 
@@ -215,6 +266,9 @@ def test_a_beat_schedule_is_read_and_never_run() -> None:
     assert report is not None
     assert report["target"] == {"pool": "reports", "handler": "shop.tasks.nightly_report"}
     assert report["payload"] == {"region": "eu"}
+    # A plain task is not tried again.
+    assert all(draft.body["retryPolicy"] == {"maxAttempts": 1} for draft in found.values() if draft.body is not None)
+    assert any("autoretry_for" in note for note in found["nightly-report"].notes)
     assert (report["timezone"], report["dstGap"], report["dstOverlap"]) == (BERLIN, "shift", "first")
     assert found["sync"].body is not None
     assert found["sync"].body["payload"] == {"args": [16, "full"]}
@@ -293,6 +347,80 @@ def test_cronjobs_keep_their_policies() -> None:
     assert "2 containers" in str(found["two"].cannot)
 
 
+def container(**more: Any) -> Draft:
+    pod = {"containers": [{"image": "a", **more}]}
+    document = {
+        "kind": "CronJob",
+        "metadata": {"name": "a"},
+        "spec": {"schedule": "@daily", "jobTemplate": {"spec": {"template": {"spec": pod}}}},
+    }
+    [draft] = kubernetes.read([document], zone="UTC")
+    return draft
+
+
+def test_variables_in_a_command_are_expanded_as_the_kubelet_does() -> None:
+    draft = container(
+        command=["sh", "-c", "backup --to $(TARGET) --at $(date +%F) $HOME $$ $$(TARGET) $(NOBODY) $(", "$("],
+        args=["$(WITH_MORE)", "$$$(HOST)", "$(LATER)$x$"],
+        env=[
+            {"name": "HOST", "value": "s3"},
+            {"name": "TARGET", "value": "$(HOST)/shop"},
+            {"name": "WITH_MORE", "value": "$$(HOST) $(LATER) $(TARGET)"},
+            {"name": "LATER", "value": 7},
+            {"name": "EMPTY"},
+        ],
+    )
+
+    assert draft.body is not None
+    assert draft.body["target"]["shell"] == [
+        "sh",
+        "-c",
+        "backup --to s3/shop --at $(date +%F) $HOME $ $(TARGET) $(NOBODY) $(",
+        "$(",
+        "$(HOST) $(LATER) s3/shop",
+        "$s3",
+        "7$x$",
+    ]
+    assert draft.body["target"]["env"] == {
+        "HOST": "s3",
+        "TARGET": "s3/shop",
+        "WITH_MORE": "$(HOST) $(LATER) s3/shop",
+        "LATER": "7",
+        "EMPTY": "",
+    }
+    assert [one.key for one in draft.decisions] == ["image"]
+
+
+def test_a_command_with_a_value_that_only_the_cluster_knows_needs_a_decision() -> None:
+    secret = {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}}
+    address = {"name": "DSN", "value": "postgres://shop:$(PASSWORD)@db"}
+    direct = container(command=["dump", "--password=$(PASSWORD)"], env=[secret])
+    through = container(command=["dump", "$(DSN)"], env=[secret, address])
+    sources = container(command=["sh", "-c", "dump $(TOKEN) $(date +%F)"], envFrom=[{"secretRef": {"name": "tokens"}}])
+    service = container(command=["curl", "$(SHOP_SERVICE_HOST)"])
+
+    assert direct.body is not None
+    assert direct.body["target"]["shell"] == ["dump", "--password=$(PASSWORD)"]
+    for draft, used in (
+        (direct, "$(PASSWORD)"),
+        (through, "$(PASSWORD), $(DSN)"),
+        (sources, "$(TOKEN)"),
+        (service, "$(SHOP_SERVICE_HOST)"),
+    ):
+        [decision] = [one for one in draft.decisions if one.key == "variables"]
+        assert f"the values of {used} into" in decision.question
+    assert "variables" not in [one.key for one in container(command=["sh", "-c", "echo $(hostname)"]).decisions]
+
+
+@pytest.mark.parametrize("text", ["$(" * 400_000, "$" * 800_000, "$(a" * 300_000 + ")"])
+def test_no_text_makes_the_expansion_slow(text: str) -> None:
+    began = time.perf_counter()
+
+    container(command=[text])
+
+    assert time.perf_counter() - began < 5
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -317,12 +445,69 @@ def test_a_calendar_expression_that_has_no_equal_is_refused(text: str) -> None:
         systemd_calendar.read(text).timing("UTC")
 
 
+# What `systemd-analyze calendar` (252) answers with "Invalid argument": such a timer has never elapsed.
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Fri..Mon 05:00", "Fri-Mon 05:00", "Sun..Sat 05:00", "Mon..Tue,Sun..Mon 05:00", "Mon,,Wed 05:00", "Tues 05:00", "Thurs 05:00",
+        "*:*/15", "*/2:00", "*,5:00", "1,*:00", "*-*-*,1 05:00", "*-*-1, 05:00", "*:0/60", "*-*-31/2", "*-*-5/40", "5/:00", "5..:00",
+        "*-*~3..1", "*-*~31", "*-*~1/1", "24:00", "2026-05", "daily 05:00", "Mon daily", "+5:00",
+    ],
+)  # fmt: skip
+def test_what_systemd_refuses_has_no_fires(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        systemd_calendar.read(text)
+    [draft] = systemd.read(
+        systemd.parse_unit(f"[Timer]\nOnCalendar={text}\n"), systemd.parse_unit("[Service]\nExecStart=/bin/a"), name="a.timer", zone="UTC"
+    )
+    assert draft.body is None
+    assert draft.old is None
+    assert draft.cannot
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("Sat..Sun,Wed 05:00", "2026-08-01T05:00:00"),
+        ("Mon, 05:00", "2026-08-03T05:00:00"),
+        ("*:0/15", "2026-08-01T00:15:00"),
+        ("5..24/2:50", "2026-08-01T05:50:00"),
+        ("5..10/40:00", "2026-08-01T05:00:00"),
+        ("*-*~*", "2026-08-02T00:00:00"),
+        ("*-*~7..17/3", "2026-08-16T00:00:00"),
+        ("*-*~24/15", "2026-08-08T00:00:00"),
+        ("bi-annually", "2027-01-01T00:00:00"),
+        ("05:00 utc", "2026-08-01T05:00:00"),
+        ("05:00 CET", "2026-08-01T03:00:00"),
+    ],
+)
+def test_what_systemd_takes_elapses_when_it_says(text: str, first: str) -> None:
+    assert systemd_calendar.read(text).fires("UTC", BEGIN, END)[0] == datetime.fromisoformat(f"{first}+00:00").timestamp()
+
+
 def test_what_fires_too_often_is_compared_over_fewer_days() -> None:
     found = preview([beat()["heartbeat"]], NOW, 400, most=10_000)[0]
 
     assert found.days == 3
     assert found.difference is not None
     assert found.difference.is_none
+
+
+def test_cronies_dash_keeps_a_command_out_of_the_log_and_nothing_else() -> None:
+    found = by_name(
+        crontab.read("-*/5 * * * * /bin/a\n-@daily /bin/b\n-30 2 * * * root /bin/c\n- 5 * * * /bin/d\n", zone="UTC", system=False)
+    )
+    [system] = crontab.read("-30 2 * * * root /bin/c\n", zone="UTC", system=True)
+
+    assert [(draft.body or {}).get("schedule") for draft in found.values()] == ["*/5 * * * *", "@daily", "30 2 * * *", None]
+    assert found["a"].source == "-*/5 * * * * /bin/a"
+    assert any("syslog" in note for note in found["a"].notes)
+    assert found["a"].body is not None
+    assert found["a"].body["target"]["shell"] == ["/bin/a"]
+    assert found["b"].old is not None
+    assert len(found["b"].old(BEGIN, END)) == DAYS
+    assert system.body is not None
+    assert (system.body["schedule"], system.name) == ("30 2 * * *", "c")
 
 
 def test_names_stay_apart_and_stay_the_same() -> None:

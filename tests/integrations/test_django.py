@@ -71,6 +71,14 @@ def test_the_command_names_the_projects_application_where_one_belongs(words: lis
     assert with_application(words) == expected
 
 
+def test_words_with_a_zone_are_a_wall_clock_and_without_one_an_interval() -> None:
+    from duly.django.schedules import timing_of
+
+    assert timing_of("every 15 minutes", has_zone=False) == {"every": "15m"}
+    assert timing_of("every 15 minutes", has_zone=True) == {"cron": "every 15 minutes"}
+    assert timing_of("every day at 02:30", has_zone=False) == {"cron": "every day at 02:30"}
+
+
 def test_manage_py_speaks_for_duly(tmp_path: Path) -> None:
     assert "T03:00:00Z" in run(tmp_path, "-m", "examples.django_shop.manage", "duly", "cron", "0 3 * * *")
     assert run(tmp_path, "-m", "examples.django_shop.manage", "duly", "--version").startswith("duly ")

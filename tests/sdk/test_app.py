@@ -130,9 +130,21 @@ def test_options_become_the_definition(app: App) -> None:
     assert spec.description == "Builds the report."
 
 
+def test_a_schedule_may_be_said_in_words(app: App) -> None:
+    @app.job(cron="every weekday at 07:30", tz="Europe/Berlin")
+    def early() -> None: ...
+
+    @app.job(cron="every 10 seconds", seconds=True)
+    def often() -> None: ...
+
+    assert early.spec.timing.cron == "30 7 * * 1-5"
+    assert often.spec.timing.cron == "*/10 * * * * *"
+
+
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
+        ({"cron": "every 7 minutes"}, "DULY-E101", 'every="7m"'),
         ({"cron": "61 * * * *"}, "DULY-E101", "minute"),
         ({"cron": "0 0 30 2 *"}, "DULY-E102", ""),
         ({"cron": "0 0 * * *", "tz": "Europe/Berln"}, "DULY-E103", "Europe/Berlin"),

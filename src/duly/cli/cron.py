@@ -12,6 +12,7 @@ from duly.cli.parsing import Arguments, Command, Parser, count, remote_options
 from duly.cli.times import later_of
 from duly.cli.values import seconds_of
 from duly.domain.calendars import Calendar, OnExcluded
+from duly.domain.cron_phrases import cron_text
 from duly.domain.dst import DstGap, DstOverlap
 from duly.domain.instants import from_rfc3339, to_datetime
 from duly.domain.job import JobType
@@ -23,7 +24,9 @@ from duly.wire.specs import viewed_calendar
 
 
 def _configure(parser: Parser) -> None:
-    parser.add_argument("expression", metavar="EXPRESSION", help='five fields, such as "30 2 * * *", or @daily')
+    parser.add_argument(
+        "expression", metavar="EXPRESSION", help='five fields, such as "30 2 * * *", or @daily, or words: "every weekday at 07:30"'
+    )
     parser.add_argument("--tz", metavar="ZONE", default="UTC", help="the zone it is meant in (UTC)")
     parser.add_argument("--seconds", action="store_true", help="six fields, seconds first")
     parser.add_argument("-n", "--limit", metavar="N", type=count, default=10, help="how many fires to show (10)")
@@ -62,7 +65,7 @@ def _cron(arguments: Arguments) -> int:
     )
     view = preview(shape, output.now(), _calendars(arguments))
     if out.format == "table":
-        _print(view, relative_to_now=after is None)
+        _print(view, _meant(shape), relative_to_now=after is None)
     elif out.format == "tsv":
         out.rows(_COLUMNS, view.fires, name=_at)
         for warning in view.warnings:
@@ -82,12 +85,21 @@ def _calendars(arguments: Arguments) -> list[Calendar]:
         return [viewed_calendar(client.send(calls.show_calendar(name))) for name in arguments.calendar]
 
 
+def _meant(shape: PreviewShape) -> str | None:
+    """The expression that words stand for; None for what is one already."""
+    text = shape.schedule or ""
+    meant = text if shape.type is JobType.RRULE else cron_text(text, seconds=shape.seconds, zone=shape.timezone or "UTC")
+    return None if meant == text else meant
+
+
 def _at(fire: FireView) -> str:
     return fire.at
 
 
-def _print(view: PreviewView, *, relative_to_now: bool) -> None:
+def _print(view: PreviewView, meant: str | None, *, relative_to_now: bool) -> None:
     print(paint(view.words, BOLD))
+    if meant is not None:
+        print(paint(meant, GREY))
     print()
     for fire in view.fires:
         local = datetime.fromisoformat(fire.local)
@@ -116,6 +128,7 @@ _COLUMNS: list[Any] = [
 _EXAMPLES = """
 examples:
   duly cron "30 2 * * *" --tz Europe/Berlin
+  duly cron "every 15 minutes on weekdays between 9 and 17"
   duly cron "*/10 * * * * *" --seconds -n 3
   duly cron "0 0 L * *" --json
   duly cron --rrule "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9" --tz Europe/Berlin

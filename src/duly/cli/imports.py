@@ -10,7 +10,7 @@ from typing import Any
 
 from duly.cli import apply, definitions, output, remote, sources
 from duly.cli.asking import demand, yes_option
-from duly.cli.errors import OK, PARTLY_DONE
+from duly.cli.errors import FAILURE, OK, PARTLY_DONE
 from duly.cli.output import BOLD, GREEN, GREY, RED, YELLOW, Column, paint
 from duly.cli.parsing import Arguments, Command, Group, Parser, connection_options, count
 from duly.domain.errors import Invalid
@@ -20,6 +20,7 @@ from duly.usecases.imports import DAYS, Preview, preview
 FORMATS = ("table", "json", "jsonl", "tsv", "name")
 # So many fires that differ are printed for each job; --json has all of them.
 MOST_SHOWN = 6
+MOST_NAMED = 10
 Reader = Callable[[Any, str], list[Draft]]
 
 
@@ -60,22 +61,28 @@ def _configure_github(parser: Parser) -> None:
     parser.add_argument("--ref", default="main", help="the branch on which it runs (main)")
 
 
-def _importing(reader: Reader) -> Callable[[Arguments], int]:
+def _importing(reader: Reader, sought: str) -> Callable[[Arguments], int]:
     def run(arguments: Arguments) -> int:
-        return _import(arguments, reader)
+        return _import(arguments, reader, sought)
 
     return run
 
 
-def _import(arguments: Arguments, reader: Reader) -> int:
+def _import(arguments: Arguments, reader: Reader, sought: str) -> int:
     file = arguments.output if arguments.output not in (None, *FORMATS) else None
     if file is not None and not file.endswith(".toml"):
         raise Invalid("DULY-E604", f"{file!r} is neither a format nor a .toml file.", hint=f"Formats are {', '.join(FORMATS)}.")
     out = output.Output(None if file else arguments.output, quiet=arguments.quiet, no_color=arguments.no_color)
     accepted = {*arguments.accept, *(["shell"] if arguments.allow_shell else [])}
     drafts = with_names_apart(reader(arguments, arguments.tz or sources.machine_zone()), arguments.prefix)
+    previews = file is None and not arguments.apply
+    if not drafts:
+        return _nothing(out, previews, f"Nothing to import in {', '.join(arguments.file)}: no {sought} in it.")
     if arguments.only:
+        known = ", ".join(draft.name for draft in drafts[:MOST_NAMED]) + (" …" if len(drafts) > MOST_NAMED else "")
         drafts = [draft for draft in drafts if draft.name in arguments.only]
+        if not drafts:
+            return _nothing(out, previews, f"Nothing is called {', '.join(arguments.only)}: there are {known}.")
     found = preview(drafts, output.now(), arguments.days)
     ready = [one for one in found if one.cannot is None and not one.draft.undecided(accepted)]
     if file is not None:
@@ -95,6 +102,14 @@ def _import(arguments: Arguments, reader: Reader) -> int:
         code = apply.carry_out(client, out, intents)
     _say_what_is_left(out, found, ready, accepted)
     return code if code != OK or len(ready) == len(found) else PARTLY_DONE
+
+
+def _nothing(out: output.Output, previews: bool, why: str) -> int:
+    """An import that finds nothing is no success: mostly it is the wrong file, or the wrong kind of import."""
+    if previews and not out.is_for_people:
+        out.rows(_COLUMNS, [], name=lambda row: str(row["name"]))
+    out.say(f"{paint('!', YELLOW, sys.stderr)} {why} Nothing was changed.")
+    return FAILURE
 
 
 def _write(path: Path, ready: Sequence[Preview]) -> None:
@@ -219,8 +234,8 @@ _COLUMNS = (
 )
 
 
-def _command(name: str, summary: str, reader: Reader, configure: Callable[[Parser], None] = _configure) -> Command:
-    return Command(summary, configure, _importing(reader), f"duly import {name}", changes=True)
+def _command(name: str, summary: str, reader: Reader, sought: str, configure: Callable[[Parser], None] = _configure) -> Command:
+    return Command(summary, configure, _importing(reader, sought), f"duly import {name}", changes=True)
 
 
 COMMANDS = {
@@ -228,12 +243,28 @@ COMMANDS = {
         "Bring schedules from elsewhere: what converts, what needs a decision, what cannot, and every fire compared. Nothing is run.",
         "duly import",
         {
-            "crontab": _command("crontab", "crontabs of users and of the system", sources.from_crontab, _configure_crontab),
-            "systemd": _command("systemd", "timers and their services, by file or directory", sources.from_systemd),
-            "celery": _command("celery", "a beat_schedule in Python, which is read and not run", sources.from_celery),
-            "apscheduler": _command("apscheduler", "add_job and scheduled_job in Python, read and not run", sources.from_apscheduler),
-            "github": _command("github", "on.schedule of GitHub Actions", sources.from_github, _configure_github),
-            "kubernetes": _command("kubernetes", "CronJobs, as YAML or JSON", sources.from_kubernetes),
+            "crontab": _command(
+                "crontab",
+                "crontabs of users and of the system",
+                sources.from_crontab,
+                "line with a time and a command, such as `30 2 * * * backup`,",
+                _configure_crontab,
+            ),
+            "systemd": _command("systemd", "timers and their services, by file or directory", sources.from_systemd, "*.timer"),
+            "celery": _command(
+                "celery",
+                "a beat_schedule in Python, which is read and not run",
+                sources.from_celery,
+                "beat_schedule = {…} and no add_periodic_task(…)",
+            ),
+            "apscheduler": _command(
+                "apscheduler",
+                "add_job and scheduled_job in Python, read and not run",
+                sources.from_apscheduler,
+                "add_job(…) and no @scheduled_job(…)",
+            ),
+            "github": _command("github", "on.schedule of GitHub Actions", sources.from_github, "on.schedule", _configure_github),
+            "kubernetes": _command("kubernetes", "CronJobs, as YAML or JSON", sources.from_kubernetes, "document of kind CronJob"),
         },
     )
 }

@@ -20,14 +20,11 @@ SCHEDULES: dict[str, dict[str, Any]] = {}
 
 
 def schedule(when: str | None = None, **options: Any) -> Callable[[Task], Task]:
-    """Fire a task by a schedule: `schedule("every 15 minutes")`, `schedule("30 2 * * *", tz="Europe/Berlin")`, or any option of `@app.job`.
+    """Fire a task: `schedule("every 15 minutes")`, `schedule("every day at 02:30", tz="Europe/Berlin")`, an option of `@app.job`.
 
     The task is fired without arguments, so each has to have a default. It is still a task, to be enqueued whenever you like.
     """
-    given = dict(options)
-    if when is not None:
-        every = _EVERY.fullmatch(when.strip())
-        given |= {"cron": when} if every is None else {"every": f"{every[1] or 1}{every[2][0].lower()}"}
+    given = {**options, **({} if when is None else timing_of(when, has_zone=options.get("tz") is not None))}
 
     def keep(task: Task) -> Task:
         if not isinstance(task, Task):
@@ -37,3 +34,9 @@ def schedule(when: str | None = None, **options: Any) -> Callable[[Task], Task]:
         return task
 
     return keep
+
+
+def timing_of(when: str, *, has_zone: bool) -> dict[str, str]:
+    """The option that these words are: an interval, or a cron expression. A zone goes with wall clocks only."""
+    every = None if has_zone else _EVERY.fullmatch(when.strip())
+    return {"cron": when} if every is None else {"every": f"{every[1] or 1}{every[2][0].lower()}"}

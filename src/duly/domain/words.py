@@ -22,6 +22,7 @@ from duly.domain.phrases import MONTH_NAMES, join, ordinal
 from duly.domain.rule_words import describe_rule
 from duly.domain.schedule import CalendarSchedule, CronSchedule, IntervalSchedule, OneTimeSchedule, OnExcluded, RuleSchedule, Schedule
 from duly.domain.schedule_lint import lint
+from duly.domain.zone_words import zone_in_words
 from duly.domain.zones import changes, offset_at
 
 __all__ = ["describe", "lint", "zone_in_words"]
@@ -32,8 +33,6 @@ _MOST_TIMES = 6
 _DAY_NAMES = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"]
 _ORDINALS = ("", "first", "second", "third", "fourth", "fifth")
 _WORKDAYS, _WEEKEND = 0b0111110, 0b1000001
-_UTC_NAMES = frozenset(["UTC", "Etc/UTC", "UCT", "Etc/UCT", "Universal", "Etc/Universal", "Zulu", "Etc/Zulu"])
-_REGIONS = frozenset(["Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific"])
 _STEP = re.compile(r"\*/([0-9]+)")
 _EXCLUDING = {
     OnExcluded.SKIP: "except as excluded by",
@@ -62,18 +61,6 @@ def describe(schedule: Schedule) -> str:
     if schedule.end_at is not None:
         sentence += f", until {_date(schedule.end_at)} {_time(schedule.end_at)} UTC"
     return sentence
-
-
-def zone_in_words(zone: str) -> str:
-    """A zone as people say it: "New York time", "UTC", "US Pacific time"."""
-    if zone in _UTC_NAMES:
-        return "UTC"
-    region, _, rest = zone.partition("/")
-    if region == "Etc" or not rest:
-        return f"{zone} time"
-    if region not in _REGIONS:
-        return f"{zone.replace('/', ' ').replace('_', ' ')} time"
-    return f"{rest.rsplit('/', 1)[-1].replace('_', ' ')} time"
 
 
 class _Days(NamedTuple):

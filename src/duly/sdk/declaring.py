@@ -14,6 +14,7 @@ from typing import Any, TypedDict
 
 from duly.domain.calendars import Calendar, OnExcluded
 from duly.domain.catchup import CatchUp, CatchUpPolicy
+from duly.domain.cron_phrases import cron_text
 from duly.domain.durations import parse_duration
 from duly.domain.errors import Invalid
 from duly.domain.instants import Instant, Micros, from_datetime
@@ -221,14 +222,15 @@ def _timing(options: dict[str, Any]) -> Timing:
     kind = _KINDS[given[0]] if given else JobType.ON_DEMAND
     if options.get("tz") is not None and kind not in (JobType.CRON, JobType.RRULE):
         raise Invalid("DULY-E118", "tz goes with cron and rrule only.", field="tz")
-    every = options.get("every")
+    every, cron = options.get("every"), options.get("cron")
+    seconds, zone = options.get("seconds", False), options.get("tz") or "UTC"
     return Timing(
         type=kind,
-        cron=options.get("cron"),
+        cron=None if cron is None else cron_text(cron, seconds=seconds, zone=zone),
         # A rule without a start is counted from 1970 too, on its zone's own clock.
         rule=options.get("rrule"),
-        seconds=options.get("seconds", False),
-        zone=options.get("tz") or "UTC",
+        seconds=seconds,
+        zone=zone,
         dst_gap=one_of(DstGap, options.get("dst_gap", "run_after"), "dst_gap"),
         dst_overlap=one_of(DstOverlap, options.get("dst_overlap", "first"), "dst_overlap"),
         every=None if every is None else parse_duration(every, field="every"),

@@ -45,8 +45,8 @@ ScheduleText = Annotated[
     str,
     Meta(
         max_length=512,
-        description="A cron expression; with type RRULE a recurrence rule (RFC 5545).",
-        examples=["0 3 * * *", "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9"],
+        description="A cron expression, or words that mean one; with type RRULE a recurrence rule (RFC 5545).",
+        examples=["0 3 * * *", "every weekday at 07:30", "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9"],
         extra_json_schema=pattern("^[A-Za-z0-9*/,#?@ ;=:+-]+$"),
     ),
 ]

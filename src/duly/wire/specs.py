@@ -13,6 +13,7 @@ from duly.domain.alerts.of_job import JobAlert
 from duly.domain.calendars import Calendar, Holiday, WeeklyWindow, Window
 from duly.domain.catchup import CatchUp
 from duly.domain.choices import CatchUpPolicy, JobType, Weekday
+from duly.domain.cron_phrases import cron_text
 from duly.domain.dependencies import Dependency
 from duly.domain.errors import Invalid
 from duly.domain.instants import SECOND, Instant, Micros
@@ -86,12 +87,13 @@ def timing_of(shape: TimingShape, now: Instant) -> Timing:
         anchor = start_at if start_at is not None else now
     if kind is JobType.RRULE and start_at is None:
         start_at = now // SECOND * SECOND
+    zone = shape.timezone or "UTC"
     return Timing(
         type=kind,
-        cron=None if kind is JobType.RRULE else shape.schedule,
+        cron=None if kind is JobType.RRULE or shape.schedule is None else cron_text(shape.schedule, seconds=shape.seconds, zone=zone),
         rule=shape.schedule if kind is JobType.RRULE else None,
         seconds=shape.seconds,
-        zone=shape.timezone or "UTC",
+        zone=zone,
         dst_gap=shape.dst_gap,
         dst_overlap=shape.dst_overlap,
         every=None if shape.interval_sec is None else round(shape.interval_sec * SECOND),

@@ -142,9 +142,12 @@ def _entry(name: str, where: str, text: str, entry: Any, zone: str, pool: str | 
         # Beat sends a message and looks no further: runs overlap, and what an outage swallowed comes once.
         "overlap": "allow",
         "catchUp": "latest",
+        # A task is tried once unless it says otherwise, and that is said where the task is, not here.
+        "retryPolicy": {"maxAttempts": 1},
     }
     if payload is not None:
         body["payload"] = payload
+    notes.append("It is tried once, as a plain task is: what autoretry_for or self.retry did in the task belongs into retry_policy.")
     notes.append(f"A worker must offer the handler {name_of(entry['task'])}: @app.job(name=…) above the function.")
     return Draft(name=name_of(name), where=where, source=text, body=body, decisions=tuple(decisions), notes=tuple(notes), old=old)
 

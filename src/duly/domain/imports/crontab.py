@@ -24,6 +24,8 @@ from duly.domain.zones import load_zone
 
 _VARIABLE = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([A-Za-z_][A-Za-z0-9_]*))\s*=\s*(.*?)\s*\Z""")
 _USER = re.compile(r"[a-z_][a-z0-9_-]*\$?\Z")
+# cronie: root's lines may begin with a dash, and are then not logged.
+_LOGLESS = re.compile(r"\A-(?=[0-9*@])")
 # Variables that speak to cron and not to the command.
 _CRONS_OWN = frozenset(
     {"CRON_TZ", "MAILTO", "MAILFROM", "SHELL", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING", "RANDOM_DELAY", "CRON_SECURE"}
@@ -64,14 +66,14 @@ def read(text: str, *, zone: str, system: bool, pool: str = "default") -> list[D
             _set(around, match[1] or match[2] or match[3], match[4])
             continue
         try:
-            drafts.append(_entry(stripped, where, around, system, pool))
+            drafts.append(_entry(_LOGLESS.sub("", stripped, count=1), where, stripped, around, system, pool))
         except ValueError as error:
-            drafts.append(cannot(name_from(_command_part(stripped)), where, stripped, f"{error}."))
+            drafts.append(cannot(name_from(_command_part(stripped.removeprefix("-"))), where, stripped, f"{error}."))
     return drafts
 
 
 def _is_job(line: str) -> bool:
-    return line.startswith("@") or re.match(r"[0-9*]", line) is not None
+    return re.match(r"-?[0-9*@]", line) is not None
 
 
 def _set(around: _Surroundings, name: str, raw: str) -> None:
@@ -93,7 +95,8 @@ def _command_part(line: str) -> str:
     return parts[-1]
 
 
-def _entry(line: str, where: str, around: _Surroundings, system: bool, pool: str) -> Draft:
+def _entry(line: str, where: str, source: str, around: _Surroundings, system: bool, pool: str) -> Draft:
+    """One line. `source` is the same as it is written, where cronie's dash may stand before the time."""
     fields = 1 if line.startswith("@") else 5
     parts = line.split(None, fields + system)
     if len(parts) < fields:
@@ -105,7 +108,7 @@ def _entry(line: str, where: str, around: _Surroundings, system: bool, pool: str
     name = name_from(command)
     if expression.lower() == "@reboot":
         return cannot(
-            name, where, line, "@reboot is no time: a fleet has no boot. Enqueue it when the service starts, or leave it to systemd."
+            name, where, source, "@reboot is no time: a fleet has no boot. Enqueue it when the service starts, or leave it to systemd."
         )
     if user is not None and not _USER.match(user):
         raise ValueError(f"{user!r} is not a user; say --user-crontab if the lines have none")
@@ -121,6 +124,8 @@ def _entry(line: str, where: str, around: _Surroundings, system: bool, pool: str
     if around.delay:
         body["jitterSec"] = around.delay * 60
     notes, decisions = _remarks(around, user)
+    if source != line:
+        notes.append("The dash before the time keeps cron from writing to syslog; here every run has its record.")
     target, extra = _target(command, around, pool)
     body |= {
         "target": target,
@@ -133,7 +138,7 @@ def _entry(line: str, where: str, around: _Surroundings, system: bool, pool: str
     return Draft(
         name=name,
         where=where,
-        source=line,
+        source=source,
         body=body,
         decisions=(*decisions, *extra),
         notes=tuple(notes),

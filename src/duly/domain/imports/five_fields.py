@@ -31,10 +31,12 @@ class Dialect:
     has_open_steps: bool = False
     has_seventh_day: bool = True
     has_question_mark: bool = False
+    has_macros: bool = True
 
 
 VIXIE = Dialect("cron")
-GITHUB = Dialect("GitHub", has_open_steps=True, has_seventh_day=False)
+DULY = Dialect("Duly", has_open_steps=True, has_question_mark=True)
+GITHUB = Dialect("GitHub", has_open_steps=True, has_seventh_day=False, has_macros=False)
 KUBERNETES = Dialect("Kubernetes", is_star_with_a_step=False, has_open_steps=True, has_seventh_day=False, has_question_mark=True)
 
 
@@ -62,7 +64,10 @@ class Expression:
 
 def read(text: str, dialect: Dialect) -> Expression:
     """Read an expression or a macro. Raises ValueError, with the reason, when the old system would not take it either."""
-    parts = MACROS.get(text.strip().lower(), text).split()
+    written_out = MACROS.get(text.strip().lower())
+    if written_out is not None and not dialect.has_macros:
+        raise ValueError(f"{dialect.name} does not take {text.strip()} and never ran it; write {written_out}")
+    parts = (written_out or text).split()
     if len(parts) != 5:
         raise ValueError(f"it has {len(parts)} fields, and {dialect.name} takes five")
     minute, hour, day, month, weekday = parts

@@ -16,6 +16,7 @@ from duly.domain.imports import five_fields, walls
 from duly.domain.imports.commands import fitting
 from duly.domain.imports.draft import Decision, Draft, OldFires, cannot, name_of
 from duly.domain.imports.five_fields import KUBERNETES, Expression
+from duly.domain.imports.kubernetes_variables import Variables
 from duly.domain.imports.timing import listed, schedule_of
 from duly.domain.imports.walls import Again, Gap, Readings
 from duly.domain.zones import load_zone
@@ -102,8 +103,7 @@ def _timing(text: str, zone: str) -> tuple[dict[str, Any], OldFires]:
 
 def _written(text: str, expression: Expression) -> dict[str, Any]:
     """The text as it stands where Duly reads the same in it; otherwise the same days, written so that they are."""
-    vixie = five_fields.read(text.replace("?", "*"), five_fields.GITHUB)
-    if vixie.needs_both == expression.needs_both:
+    if five_fields.read(text, five_fields.DULY).needs_both == expression.needs_both:
         try:
             parse_cron(text)
         except Invalid:
@@ -177,7 +177,9 @@ def _target(spec: Mapping[str, Any], pool: str) -> tuple[dict[str, Any], list[De
     if len(containers) != 1:
         raise ValueError(f"its pod has {len(containers)} containers, and a job runs one command")
     container = containers[0]
-    argv = [str(word) for word in [*(container.get("command") or ()), *(container.get("args") or ())]]
+    given = [_table(one) for one in container.get("env") or ()]
+    variables = Variables(given, has_sources=bool(container.get("envFrom")))
+    argv = variables.expand([str(word) for word in [*(container.get("command") or ()), *(container.get("args") or ())]])
     image = str(container.get("image", "an image"))
     if not argv or not container.get("command"):
         raise ValueError(f"it runs what {image} starts by itself; name the command in the CronJob, and it can be imported")
@@ -188,14 +190,19 @@ def _target(spec: Mapping[str, Any], pool: str) -> tuple[dict[str, Any], list[De
     ]
     if pod.get("initContainers"):
         decisions.append(Decision("init", "It has initContainers, which are not kept. Accept that, or make them steps of a workflow."))
-    variables = {str(one.get("name")): str(one["value"]) for one in map(_table, container.get("env") or ()) if "value" in one}
-    env, _ = fitting(variables)
-    if len(env) < len(container.get("env") or ()) or container.get("envFrom"):
+    env, unfit = fitting(variables.literal)
+    if unfit or container.get("envFrom") or any(one.get("valueFrom") is not None for one in given):
         decisions.append(
             Decision(
                 "env", "Some of its variables come from Secrets or ConfigMaps. Accept that they are missing, or give them as ${secret:…}."
             )
         )
+    if variables.missing:
+        used = ", ".join(f"$({name})" for name in variables.missing)
+        question = (
+            f"Kubernetes puts the values of {used[:200]} into its command or variables, and they are not in the manifest. Accept that"
+        )
+        decisions.append(Decision("variables", f"{question} the text stays as it is, and write the value or ${{secret:…}} in its place."))
     if pod.get("volumes"):
         decisions.append(Decision("volumes", "It mounts volumes. Accept it if the pool's workers have the same files."))
     return {"pool": pool, "shell": argv} | ({"env": env} if env else {}), decisions

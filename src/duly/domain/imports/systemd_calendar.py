@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -17,10 +18,7 @@ from duly.domain.imports.timing import schedule_of
 from duly.domain.imports.walls import Again, Gap, Readings
 from duly.domain.zones import load_zone
 
-_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_LONG_DAYS = {
-    "sunday": 0, "monday": 1, "tuesday": 2, "wednesday": 3, "thursday": 4, "friday": 5, "saturday": 6, "thurs": 4, "tues": 2, "thur": 4,
-}  # fmt: skip
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 SHORTHANDS = {
     "minutely": "*-*-* *:*:00",
     "hourly": "*-*-* *:00:00",
@@ -30,7 +28,7 @@ SHORTHANDS = {
     "yearly": "*-01-01 00:00:00",
     "annually": "*-01-01 00:00:00",
     "quarterly": "*-01,04,07,10-01 00:00:00",
-    "semiannually": "*-01,07-01 00:00:00",
+    **dict.fromkeys(("semiannually", "semi-annually", "biannually", "bi-annually"), "*-01,07-01 00:00:00"),
 }
 _UNITS = {
     "us": 1e-6, "ms": 0.001, "s": 1, "sec": 1, "second": 1, "seconds": 1, "m": 60, "min": 60, "minute": 60, "minutes": 60,
@@ -38,6 +36,9 @@ _UNITS = {
     "weeks": 604_800, "month": 2_629_800, "months": 2_629_800, "y": 31_557_600, "year": 31_557_600, "years": 31_557_600,
 }  # fmt: skip
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
+_ITEM = re.compile(r"([0-9]{1,9})(?:\.\.([0-9]{1,9}))?(?:/([0-9]{1,9}))?")
+# Days from the end of a month are such as every month has.
+_MOST_FROM_THE_END = 28
 _DATE = re.compile(r"(?:(?P<year>[^-~\s]+)-)?(?P<month>[^-~\s]+)(?P<sign>[-~])(?P<day>[^-~\s]+)\Z")
 
 
@@ -86,13 +87,7 @@ def read(text: str) -> Calendar:
     words = SHORTHANDS.get(text.strip().lower(), text.strip()).split()
     if not words:
         raise ValueError("it is empty")
-    zone = None
-    if len(words) > 1 and (words[-1] == "UTC" or ("/" in words[-1] and words[-1][0].isalpha())):
-        zone = words.pop()
-        try:
-            load_zone(zone)
-        except Invalid as error:
-            raise ValueError(error.message.rstrip(".")) from error
+    zone = _zone(words.pop()) if len(words) > 1 and _is_zone(words[-1]) else None
     if len(words) == 1 and words[0].lower() in SHORTHANDS:
         words = SHORTHANDS[words[0].lower()].split()
     weekdays = _weekdays(words.pop(0)) if words and words[0][0].isalpha() else None
@@ -120,24 +115,42 @@ def span(text: str) -> float:
     return total
 
 
+def _is_zone(word: str) -> bool:
+    return word[0].isalpha() and ("/" in word or not _is_weekday(word))
+
+
+def _is_weekday(word: str) -> bool:
+    return word[:3].lower() in {day[:3] for day in _DAYS}
+
+
+def _zone(name: str) -> str:
+    if name.upper() == "UTC":
+        return "UTC"
+    try:
+        load_zone(name)
+    except Invalid as error:
+        raise ValueError(error.message.rstrip(".")) from error
+    return name
+
+
 def _weekdays(text: str) -> frozenset[int]:
     found: set[int] = set()
-    for item in text.rstrip(",").split(","):
-        first, separator, last = item.partition("..")
-        if not separator:
-            first, separator, last = item.partition("-")
+    for item in text.removesuffix(",").split(","):
+        first, separator, last = item.partition(".." if ".." in item else "-")
         low = _weekday(first)
         high = _weekday(last) if separator else low
-        found.update((low + nth) % 7 for nth in range((high - low) % 7 + 1))
+        if high < low:
+            # systemd calls this an invalid argument: the timer has never elapsed.
+            raise ValueError(f"{item!r} runs backwards, and systemd's weeks end on Sunday")
+        found.update((number + 1) % 7 for number in range(low, high + 1))
     return frozenset(found)
 
 
 def _weekday(text: str) -> int:
-    name = text.lower()
-    if name in _DAYS:
-        return _DAYS.index(name)
-    if name in _LONG_DAYS:
-        return _LONG_DAYS[name]
+    """Monday is 0. systemd knows whole names and those of three letters."""
+    for number, day in enumerate(_DAYS):
+        if text.lower() in (day, day[:3]):
+            return number
     raise ValueError(f"{text!r} is not a weekday")
 
 
@@ -147,7 +160,7 @@ def _date(text: str) -> tuple[frozenset[int] | None, frozenset[int] | None, froz
         raise ValueError(f"{text!r} is not a date")
     years = None if match["year"] in (None, "*") else _component(match["year"], 1970, 2199)
     months = None if match["month"] == "*" else _component(match["month"], 1, 12)
-    if match["day"] == "*" and match["sign"] == "-":
+    if match["day"] == "*":
         return years, months, None
     if match["sign"] == "-":
         return years, months, _component(match["day"], 1, 31)
@@ -157,17 +170,8 @@ def _date(text: str) -> tuple[frozenset[int] | None, frozenset[int] | None, froz
 def _from_the_end(text: str) -> frozenset[int]:
     """`~03` is the third last day; `~07/1` the seventh last and every day after it."""
     found: set[int] = set()
-    for item in text.split(","):
-        start, slash, step = item.partition("/")
-        first, dots, last = start.partition("..")
-        numbers = (
-            [_whole(first, 1, 31)]
-            if not dots
-            else list(range(min(_whole(first, 1, 31), _whole(last, 1, 31)), max(int(first), int(last)) + 1))
-        )
-        if slash:
-            numbers = list(range(numbers[-1], 0, -_whole(step, 1, 31)))
-        found.update(-number for number in numbers)
+    for start, stop, step in _items(text, 1, _MOST_FROM_THE_END, ahead=-1):
+        found.update(range(-start, 0, step) if stop is None else range(-stop, -start + 1, step))
     return frozenset(found)
 
 
@@ -182,23 +186,35 @@ def _time(text: str) -> tuple[frozenset[int], frozenset[int], frozenset[int]]:
 
 
 def _component(text: str, low: int, high: int) -> frozenset[int]:
+    if text == "*":
+        return frozenset(range(low, high + 1))
     found: set[int] = set()
-    for item in text.split(","):
-        start, slash, step_text = item.partition("/")
-        step = _whole(step_text, 1, 10_000) if slash else 1
-        if start == "*":
-            first, last = low, high
-        else:
-            first_text, dots, last_text = start.partition("..")
-            first = _whole(first_text, low, high)
-            last = _whole(last_text, low, high) if dots else (high if slash else first)
-        if first > last:
-            raise ValueError(f"{item!r} runs backwards")
-        found.update(range(first, last + 1, step))
+    for start, stop, step in _items(text, low, high):
+        found.update(range(start, (high if stop is None else stop) + 1, step))
     return frozenset(found)
 
 
-def _whole(text: str, low: int, high: int) -> int:
-    if not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
-        raise ValueError(f"{text!r} is not a number from {low} to {high}")
-    return int(text)
+def _items(text: str, low: int, high: int, *, ahead: int = 1) -> Iterator[tuple[int, int | None, int]]:
+    """(from, to, step) of each item; without a `to` the steps go on to the end. A star stands alone: systemd does not take `*/15`.
+
+    A first step that leads out of the field is refused, as systemd does; `ahead` says where days that count from the end of a month go.
+    """
+    for item in text.split(","):
+        match = _ITEM.fullmatch(item)
+        if match is None:
+            hint = f"; systemd takes {low}{item[1:]}" if item.startswith("*/") else ""
+            raise ValueError(f"{item!r} is not understood by systemd{hint}")
+        start, stop, step = int(match[1]), None if match[2] is None else int(match[2]), None if match[3] is None else int(match[3])
+        if step == 0:
+            raise ValueError(f"{item!r} has a step of 0")
+        if stop is None and step is None:
+            stop = start
+        if stop is not None and stop >= start:
+            # What no step reaches is not looked at: 5..24/2 ends at 23.
+            stop -= (stop - start) % (step or 1)
+        if stop is not None and stop < start:
+            raise ValueError(f"{item!r} runs backwards")
+        reached = start + ahead * (step or 1) if stop is None else stop
+        if not (low <= start <= high and low <= reached <= high):
+            raise ValueError(f"{item!r} is not within {low} to {high}")
+        yield start, stop, step or 1
