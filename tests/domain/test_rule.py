@@ -117,6 +117,34 @@ def test_a_rule_names_what_the_library_names(text: str, skipped: int) -> None:
     assert backwards == (reading(expected[-1]) if expected else None)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FREQ=YEARLY;BYWEEKNO=1,53,-1;BYDAY=MO,SU",
+        "FREQ=YEARLY;BYWEEKNO=1,53,-1;BYDAY=MO,SU;WKST=SU",
+        "FREQ=YEARLY;BYYEARDAY=60,366,-1,-366",
+        "FREQ=YEARLY;BYDAY=1MO,53TH,-1SU",
+        "FREQ=MONTHLY;BYDAY=5FR,-2MO",
+    ],
+)
+def test_years_of_one_shape_name_the_days_that_the_library_names(text: str) -> None:
+    start = datetime(1970, 1, 1, 9, 30)
+    rule = parse_rule(text, reading(start), "UTC")
+
+    for first in (start, datetime(2090, 1, 1)):
+        last = first + timedelta(days=40 * 365)
+        assert named(rule, first, last) == list(rrulestr(text, dtstart=start).between(first, last, inc=True))
+
+
+@pytest.mark.parametrize("freq", ["DAILY", "WEEKLY", "MONTHLY", "YEARLY"])
+def test_periods_that_are_passed_over_cost_next_to_nothing(freq: str) -> None:
+    rule = parse_rule(f"FREQ={freq};INTERVAL=999;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1", reading(START), "UTC")
+    began = process_time()
+
+    assert named(rule, START, datetime(9990, 1, 1))
+    assert process_time() - began < 0.8
+
+
 def test_positions_choose_from_the_whole_week_even_the_first() -> None:
     rule = parse_rule("FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1;BYHOUR=17;BYMINUTE=0", reading(datetime(2025, 12, 29)), "UTC")
 
