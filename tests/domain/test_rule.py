@@ -8,7 +8,7 @@ from time import process_time
 
 import pytest
 from dateutil.rrule import rrulestr
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from duly.domain.errors import Invalid
@@ -320,3 +320,75 @@ def test_the_clocks_are_linted_as_for_cron() -> None:
     made = schedule("FREQ=DAILY;BYHOUR=2;BYMINUTE=30", "Europe/Berlin", dst_gap=DstGap.SKIP)
 
     assert lint(made) == ["02:30 does not exist when the clocks go forward, and dstGap=skip leaves the run out"]
+
+
+# ---------------------------------------------------------------- weekdays with and without a number
+
+
+def union(text: str, start: datetime, last: datetime) -> list[datetime]:
+    """The readings of a MONTHLY or YEARLY rule with BYDAY, day by day from what the RFC says and without a library."""
+    parts = dict(part.split("=") for part in text.split(";"))
+    wanted = [(int(day[:-2] or 0), ["MO", "TU", "WE", "TH", "FR", "SA", "SU"].index(day[-2:])) for day in parts["BYDAY"].split(",")]
+    months = [int(month) for month in parts.get("BYMONTH", "1,2,3,4,5,6,7,8,9,10,11,12").split(",")]
+    is_monthly = parts["FREQ"] == "MONTHLY" or "BYMONTH" in parts
+    hours = [int(hour) for hour in parts.get("BYHOUR", str(start.hour)).split(",")]
+
+    def is_named(day: datetime) -> bool:
+        first = day.replace(day=1) if is_monthly else day.replace(month=1, day=1)
+        following = (first + timedelta(days=31)).replace(day=1) if is_monthly else first.replace(year=first.year + 1)
+        from_first, from_last = (day - first).days // 7 + 1, -(((following - day).days - 1) // 7 + 1)
+        return day.month in months and any(weekday == day.weekday() and nth in (0, from_first, from_last) for nth, weekday in wanted)
+
+    found: list[datetime] = []
+    period: dict[int, list[datetime]] = {}
+    day = datetime(start.year, 1, 1)
+    while day.year <= last.year:
+        nth = day.year - start.year if parts["FREQ"] == "YEARLY" else (day.year - start.year) * 12 + day.month - start.month
+        if nth >= 0 and nth % int(parts.get("INTERVAL", 1)) == 0 and is_named(day):
+            period.setdefault(nth, []).extend(day.replace(hour=hour, minute=start.minute) for hour in hours)
+        day += timedelta(days=1)
+    for readings in period.values():
+        positions = parts.get("BYSETPOS")
+        if positions is not None:
+            chosen = [position - 1 if position > 0 else len(readings) + position for position in map(int, positions.split(","))]
+            readings = [moment for nth, moment in enumerate(readings) if nth in chosen]
+        found += readings
+    until = datetime.strptime(parts.get("UNTIL", "99981231T000000"), "%Y%m%dT%H%M%S")
+    found = [moment for moment in found if start <= moment <= min(last, until)]
+    return found[: int(parts.get("COUNT", 1_000_000))]
+
+
+@st.composite
+def mixed(draw: st.DrawFn) -> str:
+    freq = draw(st.sampled_from(["MONTHLY", "YEARLY"]))
+    numbered = st.builds(lambda nth, day: f"{nth}{day}", st.sampled_from([1, 2, 5, -1, -2]), st.sampled_from(["MO", "TU", "FR", "SU"]))
+    days = draw(weekdays) + draw(st.lists(numbered, min_size=1, max_size=3, unique=True))
+    parts = {"FREQ": freq, "BYDAY": ",".join(draw(st.permutations(days))), "INTERVAL": str(draw(st.sampled_from([1, 1, 2, 5])))}
+    if draw(st.booleans()):
+        parts["BYMONTH"] = ",".join(map(str, draw(st.lists(st.integers(1, 12), min_size=1, max_size=4, unique=True))))
+    if draw(st.booleans()):
+        parts["BYHOUR"] = ",".join(map(str, sorted(draw(st.lists(st.integers(0, 23), min_size=1, max_size=2, unique=True)))))
+    if draw(st.booleans()):
+        parts["BYSETPOS"] = ",".join(map(str, draw(st.sampled_from([[1], [-1], [1, -1], [2, 3], [-7]]))))
+    if draw(st.booleans()):
+        parts["COUNT"] = str(draw(st.integers(1, 30)))
+    elif draw(st.booleans()):
+        parts["UNTIL"] = "20250630T120000"
+    return ";".join(f"{key}={value}" for key, value in parts.items())
+
+
+@settings(max_examples=80, deadline=None)
+@given(mixed(), st.integers(0, 60))
+@example("FREQ=MONTHLY;BYDAY=MO,FR,-1FR;BYHOUR=9", 0)
+@example("FREQ=MONTHLY;BYDAY=MO,TU,1TU", 0)
+@example("FREQ=MONTHLY;BYDAY=MO,-1FR;BYSETPOS=-1", 0)
+def test_weekdays_with_and_without_a_number_are_a_union(text: str, later: int) -> None:
+    start = START + timedelta(days=later)
+    last = start + timedelta(days=800)
+    expected = union(text, start, last)
+
+    rule = parsed(text, start)
+
+    assert ([] if rule is None else named(rule, start, last)) == expected
+    if rule is not None and expected:
+        assert rule.at_or_before(reading(last)) == reading(expected[-1])

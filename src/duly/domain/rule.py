@@ -8,7 +8,8 @@ INTERVAL passes over are taken out by counting from the start. Years of one shap
 of a wall clock and knows no change of the clocks; `dst` decides about these.
 
 Two things are said more exactly here than in the RFC: the start is a fire only when the rule names
-it, and an UNTIL that is a date holds for the whole of that day.
+it, and an UNTIL that is a date holds for the whole of that day. One is kept where the library does not
+keep it: `BYDAY=MO,-1FR` is every Monday and the last Friday.
 """
 
 from __future__ import annotations
@@ -189,20 +190,25 @@ def _days_of_shape(rule: Rule, year: int) -> tuple[int, ...]:
     if parts.freq is Freq.MONTHLY:
         # The last Friday of each month, not of the year.
         months = months or tuple(range(1, 13))
-    found = rrule(
-        # A day is named or not, whatever its month or week: the year is expanded in one go. The interval leads beyond the
-        # year 9999, because the library looks for the end at the days it finds, and might find none.
-        freq=YEARLY,
-        interval=10_000,
-        dtstart=datetime(year, 1, 1),  # noqa: DTZ001 (a reading of a wall clock, whichever)
-        wkst=parts.week_start,
-        bymonth=months or None,
-        byweekno=parts.week_numbers or None,
-        byyearday=parts.year_days or None,
-        bymonthday=month_days or None,
-        byweekday=[weekday(day, nth or None) for day, nth in weekdays] or None,
-    )
-    return tuple(moment.timetuple().tm_yday - 1 for moment in found)
+    # The library ANDs weekdays with a number and those without; by the RFC they are a union.
+    kinds = [kind for has_number in (False, True) if (kind := [(day, nth) for day, nth in weekdays if bool(nth) is has_number])]
+    found: set[int] = set()
+    for kind in kinds or [[]]:
+        named = rrule(
+            # A day is named or not, whatever its month or week: the year is expanded in one go. The interval leads beyond the
+            # year 9999, because the library looks for the end at the days it finds, and might find none.
+            freq=YEARLY,
+            interval=10_000,
+            dtstart=datetime(year, 1, 1),  # noqa: DTZ001 (a reading of a wall clock, whichever)
+            wkst=parts.week_start,
+            bymonth=months or None,
+            byweekno=parts.week_numbers or None,
+            byyearday=parts.year_days or None,
+            bymonthday=month_days or None,
+            byweekday=[weekday(day, nth or None) for day, nth in kind] or None,
+        )
+        found.update(moment.timetuple().tm_yday - 1 for moment in named)
+    return tuple(sorted(found))
 
 
 def _period(parts: Parts, start: date) -> Callable[[int], int]:
