@@ -14,7 +14,9 @@ from duly.domain.calendars import WEEK, Calendar, Holiday, OnExcluded, Weekday, 
 from duly.domain.choices import DstOverlap
 from duly.domain.cron import parse_cron
 from duly.domain.errors import Invalid
+from duly.domain.ids import new_id
 from duly.domain.instants import DAY, HOUR, MINUTE, Instant, from_datetime, from_rfc3339, to_datetime, to_rfc3339
+from duly.domain.job import JobType, Timing, schedule_of
 from duly.domain.schedule import (
     CalendarSchedule,
     CronSchedule,
@@ -442,3 +444,17 @@ def test_the_words_name_the_calendars() -> None:
 
 def test_the_second_opinion_knows_a_gap() -> None:
     assert earliest("Europe/Berlin", datetime(2026, 3, 29, 2, 30)) == from_datetime(datetime(2026, 3, 29, 1, tzinfo=UTC))
+
+
+def test_a_one_time_job_is_not_moved_out_of_its_bounds() -> None:
+    timing = Timing(
+        type=JobType.ONE_TIME,
+        run_at=at("2026-12-25T08:00:00Z"),
+        end_at=at("2026-12-26T00:00:00Z"),
+        calendars=(DE,),
+        on_excluded=OnExcluded.NEXT_BUSINESS_DAY,
+    )
+    schedule = schedule_of(timing, new_id(0, lambda bits: 0))
+
+    assert schedule is not None
+    assert next_fire(schedule, 0) is None

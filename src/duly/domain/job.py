@@ -55,6 +55,8 @@ LONGEST_STOP_GRACE: Micros = DAY
 LARGEST_BATCH = 1000
 LONGEST_JITTER: Micros = DAY
 
+_ONCE = "Leave the bound out: a job that runs once needs none."
+
 
 def parse_pool_name(text: str) -> str:
     """The name of a pool; raises Invalid for anything else."""
@@ -265,11 +267,22 @@ def _plain(timing: Timing, job_id: UUID) -> PlainSchedule | None:
                 )
             if not 0 <= timing.run_at <= LATEST:
                 raise Invalid("DULY-E105", "is out of range.", field="runAt", hint="Times lie between 1970 and 9999.")
-            return OneTimeSchedule(at=timing.run_at)
+            return OneTimeSchedule(at=timing.run_at, start_at=start, end_at=end)
         case JobType.ON_DEMAND:
             return None
         case _:
             assert_never(timing.type)
+
+
+def check_once(timing: Timing) -> None:
+    """Refuse a single time that the schedule's own bounds leave out. Not when a version is compiled: older ones may have it."""
+    at = timing.run_at
+    if at is None:
+        return
+    if timing.end_at is not None and at > timing.end_at:
+        raise Invalid("DULY-E102", "The schedule can never fire: its time lies after endAt.", field="endAt", hint=_ONCE)
+    if timing.start_at is not None and at < timing.start_at:
+        raise Invalid("DULY-E102", "The schedule can never fire: its time lies before startAt.", field="startAt", hint=_ONCE)
 
 
 def check_spec(spec: JobSpec, *, sealed: bool = False) -> None:
@@ -291,6 +304,7 @@ def check_spec(spec: JobSpec, *, sealed: bool = False) -> None:
     for key, limit in (("concurrency", spec.limits.concurrency), ("rateLimit", spec.limits.rate)):
         if limit is not None and limit.name is not None and not NAME.match(limit.name):
             raise Invalid("DULY-E114", f"{limit.name[:40]!r} is not a name of a limit.", field=f"{key}.name")
+    check_once(spec.timing)
     check_dependencies(spec.name, spec.after, has_schedule=spec.timing.type is not JobType.ON_DEMAND)
     _check_secrets(spec, sealed)
     if spec.alert is not None:

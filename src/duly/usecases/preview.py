@@ -11,7 +11,7 @@ from duly.domain.durations import format_duration
 from duly.domain.errors import Invalid
 from duly.domain.instants import SECOND, Instant, Micros, to_datetime, to_rfc3339
 from duly.domain.jitter import jitter_of
-from duly.domain.job import Job, Timing, schedule_of
+from duly.domain.job import Job, Timing, check_once, schedule_of
 from duly.domain.schedule import CalendarSchedule, Schedule, Search, ended, excluded, explain_fire, plain_of, search_fire, zone_of
 from duly.domain.words import describe, lint
 from duly.domain.zones import load_zone
@@ -54,6 +54,7 @@ def _previewing(
     schedule = schedule_of(timing, job_id)
     if schedule is None:
         raise Invalid("DULY-E106", "needs a schedule: one of schedule, intervalSec, runAt and delaySec.", field="type")
+    check_once(timing)
     found: list[FireView] = []
     left_out: list[ExcludedView] = []
     cut: list[str] = []
