@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from duly.domain.errors import Invalid
 from duly.domain.ids import new_id
-from duly.domain.instants import from_rfc3339, to_rfc3339
+from duly.domain.instants import from_rfc3339, to_datetime, to_rfc3339
 from duly.domain.job import JobType, Timing, schedule_of
 from duly.domain.rule import Rule, parse_rule
 from duly.domain.schedule import DstGap, DstOverlap, Schedule, explain_fire, fires, next_fire, previous_fire
 from duly.domain.schedule_lint import lint
 from duly.domain.words import describe
+from duly.domain.zones import load_zone
 
 EPOCH = datetime(1970, 1, 1)
 START = datetime(2024, 1, 31, 9, 30)
@@ -392,3 +393,33 @@ def test_weekdays_with_and_without_a_number_are_a_union(text: str, later: int) -
     assert ([] if rule is None else named(rule, start, last)) == expected
     if rule is not None and expected:
         assert rule.at_or_before(reading(last)) == reading(expected[-1])
+
+
+# ---------------------------------------------------------------- what COUNT counts
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        ("2026-01-01T09:00:00Z", ["2026-01-01T09:00:00Z", "2026-01-02T09:00:00Z"]),
+        ("2026-01-01T09:00:00.25Z", ["2026-01-02T09:00:00Z", "2026-01-03T09:00:00Z"]),
+        ("2025-12-31T23:59:59.999999Z", ["2026-01-01T23:59:59Z", "2026-01-02T23:59:59Z"]),
+    ],
+)
+def test_a_start_in_the_midst_of_a_second_costs_a_count_nothing(start: str, expected: list[str]) -> None:
+    assert shown(fires(schedule("FREQ=DAILY;COUNT=2", start=start), 0, None, 9)) == expected
+
+
+@pytest.mark.parametrize("text", ["FREQ=DAILY;COUNT=2", "FREQ=DAILY;BYHOUR=2;BYMINUTE=0,15,45;COUNT=2", "FREQ=DAILY;BYHOUR=3;COUNT=2"])
+@pytest.mark.parametrize("overlap", list(DstOverlap))
+@pytest.mark.parametrize("start", ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z", "2026-10-25T01:30:00.5Z"])
+def test_a_start_in_an_hour_that_comes_twice_costs_a_count_nothing(text: str, overlap: DstOverlap, start: str) -> None:
+    uncounted = schedule(text.removesuffix(";COUNT=2"), "Europe/Berlin", start, dst_overlap=overlap)
+    expected = fires(uncounted, 0, None, 5)
+
+    found = fires(schedule(text, "Europe/Berlin", start, dst_overlap=overlap), 0, None, 5)
+
+    # With `both` a time counts once and fires twice.
+    readings = list(dict.fromkeys(to_datetime(at).astimezone(load_zone("Europe/Berlin")).replace(tzinfo=None, fold=0) for at in expected))
+    last = [at for at in expected if to_datetime(at).astimezone(load_zone("Europe/Berlin")).replace(tzinfo=None, fold=0) in readings[:2]]
+    assert found == last

@@ -87,21 +87,21 @@ class Rule:
         return None
 
 
-def parse_rule(text: str, start: LocalSecond, zone: str) -> Rule:
-    """Read a rule that begins at a reading of the zone's clock.
+def parse_rule(text: str, start: LocalSecond, zone: str, first: LocalSecond | None = None) -> Rule:
+    """Read a rule that begins at a reading of the zone's clock. COUNT counts from `first` on, where that is later than the start.
 
     Raises Invalid: DULY-E134 when it is malformed or too frequent, DULY-E102 when it never fires.
     """
-    return _parse(text, start, zone)
+    return _parse(text, start, zone, start if first is None else max(first, start))
 
 
 @lru_cache(maxsize=8192)
-def _parse(text: str, start: LocalSecond, zone: str) -> Rule:
+def _parse(text: str, start: LocalSecond, zone: str, first: LocalSecond) -> Rule:
     parts = read_parts(text)
     last = _LAST if parts.until is None else min(_LAST, _local(parts.until, zone))
     rule = Rule(text.strip(), start, last, parts)
     if parts.count is not None:
-        rule = Rule(rule.text, start, _counted(rule, parts.count), parts)
+        rule = Rule(rule.text, start, _counted(rule, parts.count, first), parts)
     if rule.at_or_after(start) is None:
         hint = "Look at UNTIL and at the start." if parts.until is not None else "Check the days against the months."
         raise Invalid(CANNOT_FIRE, f"the rule {text.strip()[:80]!r} can never fire: it names no day.", field="schedule", hint=hint)
@@ -227,13 +227,13 @@ def _period(parts: Parts, start: date) -> Callable[[int], int]:
             assert_never(parts.freq)
 
 
-def _counted(rule: Rule, count: int) -> LocalSecond:
+def _counted(rule: Rule, count: int, first: LocalSecond) -> LocalSecond:
     """The reading at which a COUNT is used up, or the last one that is looked at."""
-    year = _year_of(rule.start)
+    year = _year_of(first)
     for nth in range(year, min(year + COUNTED_YEARS, _LAST_YEAR) + 1):
         starts, times = _expand(rule, nth)
         if nth == year:
-            readings = [begin + time for begin in starts for time in times if begin + time >= rule.start]
+            readings = [begin + time for begin in starts for time in times if begin + time >= first]
             if count <= len(readings):
                 return readings[count - 1]
             count -= len(readings)
