@@ -11,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duly.domain.calendars import WEEK, Calendar, Holiday, OnExcluded, Weekday, WeeklyWindow, Window, check_calendar
+from duly.domain.choices import DstOverlap
 from duly.domain.cron import parse_cron
 from duly.domain.errors import Invalid
+from duly.domain.ids import new_id
 from duly.domain.instants import DAY, HOUR, MINUTE, Instant, from_datetime, from_rfc3339, to_datetime, to_rfc3339
+from duly.domain.job import JobType, Timing, schedule_of
 from duly.domain.schedule import (
     CalendarSchedule,
     CronSchedule,
@@ -29,7 +32,9 @@ from duly.domain.schedule import (
     previous_fire,
 )
 from duly.domain.words import describe
+from duly.domain.zones import changes
 from duly.verify.oracle import zone_of
+from tests.domain.moved_by_probes import next_moved, previous_moved
 
 WORKDAYS = (Weekday.MON, Weekday.TUE, Weekday.WED, Weekday.THU, Weekday.FRI)
 DE = Calendar(name="de", version=1, business_days=WORKDAYS, holidays=(Holiday(day=date(2026, 12, 25), name="Christmas Day"),))
@@ -172,6 +177,63 @@ def test_the_fires_are_those_of_the_second_opinion(case: tuple[CalendarSchedule,
         explain_fire(schedule, fire)
 
 
+FAR_ZONES = [*ZONES, "Asia/Tokyo", "Pacific/Apia", "Pacific/Kiritimati", "Pacific/Marquesas", "America/St_Johns", "America/Havana"]
+SELDOM = ["45 2 L * *", "16 3 29 2 *", "30 23 * * SAT", "0 0 1 * *", "5 0 31 * *", "*/15 3 * * SUN", "59 12 25 12 *", "0 9 1-7 * MON"]
+
+
+@st.composite
+def moving(draw: st.DrawFn) -> tuple[CalendarSchedule, Instant]:
+    zone, first = draw(st.sampled_from(FAR_ZONES)), at("1975-01-01T00:00:00Z") + draw(st.integers(0, 60 * 365)) * DAY
+    holidays = draw(st.lists(st.tuples(st.integers(-30, 400), st.integers(1, 45)), max_size=3))
+    start = to_datetime(first).date()
+    used = tuple(
+        Calendar(
+            name=f"c{nth}",
+            version=draw(st.integers(1, 1_000_000)),
+            zone=draw(st.sampled_from([None, *FAR_ZONES])),
+            business_days=draw(st.sampled_from([None, WORKDAYS, (Weekday.SUN, Weekday.TUE, Weekday.THU), (Weekday.WED,)])),
+            holidays=tuple(Holiday(day=start + timedelta(days=day + more)) for day, run in holidays[nth : nth + 2] for more in range(run)),
+            weekly=(WeeklyWindow(days=(Weekday.MON, Weekday.TUE), start=0, end=draw(st.integers(60, 900))),) if draw(st.booleans()) else (),
+        )
+        for nth in range(draw(st.integers(1, 3)))
+    )
+    base = draw(
+        st.one_of(
+            st.builds(cron, st.sampled_from([*SELDOM, *CRONS]), st.just(zone)),
+            st.builds(lambda text: CronSchedule(parse_cron(text), zone, overlap=DstOverlap.BOTH), st.sampled_from(["30 * * * *", *CRONS])),
+            st.builds(lambda days: OneTimeSchedule(first + days * DAY), st.integers(0, 90)),
+        )
+    )
+    return CalendarSchedule(base, used, draw(st.sampled_from([OnExcluded.NEXT_BUSINESS_DAY, OnExcluded.PREVIOUS_BUSINESS_DAY]))), first
+
+
+@settings(max_examples=50, deadline=None)
+@given(moving(), st.integers(0, 3))
+def test_the_fires_that_move_are_those_that_probing_every_quarter_finds(case: tuple[CalendarSchedule, Instant], nearby: int) -> None:
+    schedule, first = case
+    if isinstance(schedule.base, CronSchedule) and nearby and (found := changes(schedule.base.zone, first, first + 366 * DAY)):
+        first = found[0].at - nearby * DAY
+
+    after: Instant | None = first
+    for _ in range(6):
+        assert after is not None
+        expected = next_moved(schedule, after)
+        assert next_fire(schedule, after) == expected
+        if expected is None:
+            break
+        explain_fire(schedule, expected)
+        after = expected
+
+    before: Instant | None = after
+    for _ in range(6):
+        assert before is not None
+        expected = previous_moved(schedule, before)
+        assert previous_fire(schedule, before) == expected
+        if expected is None:
+            break
+        before = expected
+
+
 @settings(max_examples=100, deadline=None)
 @given(cases(), st.integers(0, DAYS * 1440))
 def test_what_is_excluded_has_a_reason_and_what_is_not_has_none(case: tuple[CalendarSchedule, Instant], minute: int) -> None:
@@ -302,6 +364,28 @@ def test_a_busy_schedule_leaps_over_a_long_window() -> None:
     assert process_time() - began < 0.2
 
 
+TOKYO = Calendar(name="tk", version=1, zone="Asia/Tokyo", business_days=WORKDAYS)
+
+
+@pytest.mark.parametrize("text", ["45 2 L * *", "16 3 29 2 *", "30 2 * * *"])
+@pytest.mark.parametrize("mode", list(OnExcluded))
+def test_a_calendar_in_another_zone_is_asked_soon(text: str, mode: OnExcluded) -> None:
+    schedule = CalendarSchedule(cron(text, "Europe/Berlin"), (TOKYO,), mode)
+    began = process_time()
+
+    assert len(fires(schedule, at("2026-01-01T00:00:00Z"), None, 200)) == 200
+    assert process_time() - began < 1
+
+
+def test_windows_that_take_up_every_day_are_found_out_soon() -> None:
+    always = Calendar(name="w", version=1, zone="Asia/Tokyo", weekly=(WeeklyWindow(days=WEEK, start=0, end=1440),))
+    schedule = CalendarSchedule(cron("*/15 * * * *", "Europe/Berlin"), (always,), OnExcluded.NEXT_BUSINESS_DAY)
+    began = process_time()
+
+    assert next_fire(schedule, at("2026-01-01T00:00:00Z")) is None
+    assert process_time() - began < 0.5
+
+
 def test_a_fire_is_moved_by_forty_days_at_most() -> None:
     def closed_for(days: int) -> Calendar:
         return Calendar(name="c", version=1, holidays=tuple(Holiday(day=date(2026, 1, 1) + timedelta(days=day)) for day in range(days)))
@@ -360,3 +444,17 @@ def test_the_words_name_the_calendars() -> None:
 
 def test_the_second_opinion_knows_a_gap() -> None:
     assert earliest("Europe/Berlin", datetime(2026, 3, 29, 2, 30)) == from_datetime(datetime(2026, 3, 29, 1, tzinfo=UTC))
+
+
+def test_a_one_time_job_is_not_moved_out_of_its_bounds() -> None:
+    timing = Timing(
+        type=JobType.ONE_TIME,
+        run_at=at("2026-12-25T08:00:00Z"),
+        end_at=at("2026-12-26T00:00:00Z"),
+        calendars=(DE,),
+        on_excluded=OnExcluded.NEXT_BUSINESS_DAY,
+    )
+    schedule = schedule_of(timing, new_id(0, lambda bits: 0))
+
+    assert schedule is not None
+    assert next_fire(schedule, 0) is None

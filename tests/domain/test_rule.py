@@ -8,17 +8,18 @@ from time import process_time
 
 import pytest
 from dateutil.rrule import rrulestr
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from duly.domain.errors import Invalid
 from duly.domain.ids import new_id
-from duly.domain.instants import from_rfc3339, to_rfc3339
+from duly.domain.instants import from_rfc3339, to_datetime, to_rfc3339
 from duly.domain.job import JobType, Timing, schedule_of
 from duly.domain.rule import Rule, parse_rule
 from duly.domain.schedule import DstGap, DstOverlap, Schedule, explain_fire, fires, next_fire, previous_fire
 from duly.domain.schedule_lint import lint
 from duly.domain.words import describe
+from duly.domain.zones import load_zone
 
 EPOCH = datetime(1970, 1, 1)
 START = datetime(2024, 1, 31, 9, 30)
@@ -115,6 +116,34 @@ def test_a_rule_names_what_the_library_names(text: str, skipped: int) -> None:
     assert named(rule, first, last) == [moment for moment in expected if moment >= first]
     backwards = rule.at_or_before(reading(last))
     assert backwards == (reading(expected[-1]) if expected else None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FREQ=YEARLY;BYWEEKNO=1,53,-1;BYDAY=MO,SU",
+        "FREQ=YEARLY;BYWEEKNO=1,53,-1;BYDAY=MO,SU;WKST=SU",
+        "FREQ=YEARLY;BYYEARDAY=60,366,-1,-366",
+        "FREQ=YEARLY;BYDAY=1MO,53TH,-1SU",
+        "FREQ=MONTHLY;BYDAY=5FR,-2MO",
+    ],
+)
+def test_years_of_one_shape_name_the_days_that_the_library_names(text: str) -> None:
+    start = datetime(1970, 1, 1, 9, 30)
+    rule = parse_rule(text, reading(start), "UTC")
+
+    for first in (start, datetime(2090, 1, 1)):
+        last = first + timedelta(days=40 * 365)
+        assert named(rule, first, last) == list(rrulestr(text, dtstart=start).between(first, last, inc=True))
+
+
+@pytest.mark.parametrize("freq", ["DAILY", "WEEKLY", "MONTHLY", "YEARLY"])
+def test_periods_that_are_passed_over_cost_next_to_nothing(freq: str) -> None:
+    rule = parse_rule(f"FREQ={freq};INTERVAL=999;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1", reading(START), "UTC")
+    began = process_time()
+
+    assert named(rule, START, datetime(9990, 1, 1))
+    assert process_time() - began < 0.8
 
 
 def test_positions_choose_from_the_whole_week_even_the_first() -> None:
@@ -292,3 +321,105 @@ def test_the_clocks_are_linted_as_for_cron() -> None:
     made = schedule("FREQ=DAILY;BYHOUR=2;BYMINUTE=30", "Europe/Berlin", dst_gap=DstGap.SKIP)
 
     assert lint(made) == ["02:30 does not exist when the clocks go forward, and dstGap=skip leaves the run out"]
+
+
+# ---------------------------------------------------------------- weekdays with and without a number
+
+
+def union(text: str, start: datetime, last: datetime) -> list[datetime]:
+    """The readings of a MONTHLY or YEARLY rule with BYDAY, day by day from what the RFC says and without a library."""
+    parts = dict(part.split("=") for part in text.split(";"))
+    wanted = [(int(day[:-2] or 0), ["MO", "TU", "WE", "TH", "FR", "SA", "SU"].index(day[-2:])) for day in parts["BYDAY"].split(",")]
+    months = [int(month) for month in parts.get("BYMONTH", "1,2,3,4,5,6,7,8,9,10,11,12").split(",")]
+    is_monthly = parts["FREQ"] == "MONTHLY" or "BYMONTH" in parts
+    hours = [int(hour) for hour in parts.get("BYHOUR", str(start.hour)).split(",")]
+
+    def is_named(day: datetime) -> bool:
+        first = day.replace(day=1) if is_monthly else day.replace(month=1, day=1)
+        following = (first + timedelta(days=31)).replace(day=1) if is_monthly else first.replace(year=first.year + 1)
+        from_first, from_last = (day - first).days // 7 + 1, -(((following - day).days - 1) // 7 + 1)
+        return day.month in months and any(weekday == day.weekday() and nth in (0, from_first, from_last) for nth, weekday in wanted)
+
+    found: list[datetime] = []
+    period: dict[int, list[datetime]] = {}
+    day = datetime(start.year, 1, 1)
+    while day.year <= last.year:
+        nth = day.year - start.year if parts["FREQ"] == "YEARLY" else (day.year - start.year) * 12 + day.month - start.month
+        if nth >= 0 and nth % int(parts.get("INTERVAL", 1)) == 0 and is_named(day):
+            period.setdefault(nth, []).extend(day.replace(hour=hour, minute=start.minute) for hour in hours)
+        day += timedelta(days=1)
+    for readings in period.values():
+        positions = parts.get("BYSETPOS")
+        if positions is not None:
+            chosen = [position - 1 if position > 0 else len(readings) + position for position in map(int, positions.split(","))]
+            readings = [moment for nth, moment in enumerate(readings) if nth in chosen]
+        found += readings
+    until = datetime.strptime(parts.get("UNTIL", "99981231T000000"), "%Y%m%dT%H%M%S")
+    found = [moment for moment in found if start <= moment <= min(last, until)]
+    return found[: int(parts.get("COUNT", 1_000_000))]
+
+
+@st.composite
+def mixed(draw: st.DrawFn) -> str:
+    freq = draw(st.sampled_from(["MONTHLY", "YEARLY"]))
+    numbered = st.builds(lambda nth, day: f"{nth}{day}", st.sampled_from([1, 2, 5, -1, -2]), st.sampled_from(["MO", "TU", "FR", "SU"]))
+    days = draw(weekdays) + draw(st.lists(numbered, min_size=1, max_size=3, unique=True))
+    parts = {"FREQ": freq, "BYDAY": ",".join(draw(st.permutations(days))), "INTERVAL": str(draw(st.sampled_from([1, 1, 2, 5])))}
+    if draw(st.booleans()):
+        parts["BYMONTH"] = ",".join(map(str, draw(st.lists(st.integers(1, 12), min_size=1, max_size=4, unique=True))))
+    if draw(st.booleans()):
+        parts["BYHOUR"] = ",".join(map(str, sorted(draw(st.lists(st.integers(0, 23), min_size=1, max_size=2, unique=True)))))
+    if draw(st.booleans()):
+        parts["BYSETPOS"] = ",".join(map(str, draw(st.sampled_from([[1], [-1], [1, -1], [2, 3], [-7]]))))
+    if draw(st.booleans()):
+        parts["COUNT"] = str(draw(st.integers(1, 30)))
+    elif draw(st.booleans()):
+        parts["UNTIL"] = "20250630T120000"
+    return ";".join(f"{key}={value}" for key, value in parts.items())
+
+
+@settings(max_examples=80, deadline=None)
+@given(mixed(), st.integers(0, 60))
+@example("FREQ=MONTHLY;BYDAY=MO,FR,-1FR;BYHOUR=9", 0)
+@example("FREQ=MONTHLY;BYDAY=MO,TU,1TU", 0)
+@example("FREQ=MONTHLY;BYDAY=MO,-1FR;BYSETPOS=-1", 0)
+def test_weekdays_with_and_without_a_number_are_a_union(text: str, later: int) -> None:
+    start = START + timedelta(days=later)
+    last = start + timedelta(days=800)
+    expected = union(text, start, last)
+
+    rule = parsed(text, start)
+
+    assert ([] if rule is None else named(rule, start, last)) == expected
+    if rule is not None and expected:
+        assert rule.at_or_before(reading(last)) == reading(expected[-1])
+
+
+# ---------------------------------------------------------------- what COUNT counts
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        ("2026-01-01T09:00:00Z", ["2026-01-01T09:00:00Z", "2026-01-02T09:00:00Z"]),
+        ("2026-01-01T09:00:00.25Z", ["2026-01-02T09:00:00Z", "2026-01-03T09:00:00Z"]),
+        ("2025-12-31T23:59:59.999999Z", ["2026-01-01T23:59:59Z", "2026-01-02T23:59:59Z"]),
+    ],
+)
+def test_a_start_in_the_midst_of_a_second_costs_a_count_nothing(start: str, expected: list[str]) -> None:
+    assert shown(fires(schedule("FREQ=DAILY;COUNT=2", start=start), 0, None, 9)) == expected
+
+
+@pytest.mark.parametrize("text", ["FREQ=DAILY;COUNT=2", "FREQ=DAILY;BYHOUR=2;BYMINUTE=0,15,45;COUNT=2", "FREQ=DAILY;BYHOUR=3;COUNT=2"])
+@pytest.mark.parametrize("overlap", list(DstOverlap))
+@pytest.mark.parametrize("start", ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z", "2026-10-25T01:30:00.5Z"])
+def test_a_start_in_an_hour_that_comes_twice_costs_a_count_nothing(text: str, overlap: DstOverlap, start: str) -> None:
+    uncounted = schedule(text.removesuffix(";COUNT=2"), "Europe/Berlin", start, dst_overlap=overlap)
+    expected = fires(uncounted, 0, None, 5)
+
+    found = fires(schedule(text, "Europe/Berlin", start, dst_overlap=overlap), 0, None, 5)
+
+    # With `both` a time counts once and fires twice.
+    readings = list(dict.fromkeys(to_datetime(at).astimezone(load_zone("Europe/Berlin")).replace(tzinfo=None, fold=0) for at in expected))
+    last = [at for at in expected if to_datetime(at).astimezone(load_zone("Europe/Berlin")).replace(tzinfo=None, fold=0) in readings[:2]]
+    assert found == last

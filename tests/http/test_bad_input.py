@@ -342,6 +342,9 @@ async def test_an_address_may_be_put_together_from_secrets(admin: httpx.AsyncCli
             "endAt",
         ),
         ({"schedule": "30 2 * 3 0#2", "timezone": "America/New_York", "dstGap": "skip"}, "schedule"),
+        ({"runAt": "2026-12-01T09:00:00Z", "endAt": "2026-11-01T00:00:00Z"}, "endAt"),
+        ({"runAt": "2026-12-01T09:00:00Z", "startAt": "2026-12-01T09:00:01Z"}, "startAt"),
+        ({"delaySec": 3600, "endAt": "2026-01-05T12:30:00Z"}, "endAt"),
     ],
 )
 async def test_what_cannot_be_created_because_it_never_fires_is_no_preview_either(
@@ -352,3 +355,14 @@ async def test_what_cannot_be_created_because_it_never_fires_is_no_preview_eithe
 
     assert (shown.status_code, shown.json()["code"], shown.json()["field"]) == (422, "DULY-E102", field)
     assert (made.status_code, made.json()["code"]) == (422, "DULY-E102")
+
+
+async def test_a_single_time_outside_of_its_bounds_is_no_change_of_a_job_either(bench: Bench, admin: httpx.AsyncClient) -> None:
+    job = await bench.job(name="once")
+    once = {"name": "once", "target": ECHO, "runAt": "2026-12-01T09:00:00Z"}
+
+    refused = await admin.put(f"/v1/jobs/{job}", json={**once, "endAt": "2026-12-01T08:59:59Z"})
+    taken = await admin.put(f"/v1/jobs/{job}", json={**once, "startAt": "2026-11-01T00:00:00Z", "endAt": once["runAt"]})
+
+    assert (refused.status_code, refused.json()["code"], refused.json()["field"]) == (422, "DULY-E102", "endAt")
+    assert (taken.status_code, taken.json()["nextFireAt"]) == (200, "2026-12-01T09:00:00Z")

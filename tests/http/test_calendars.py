@@ -168,12 +168,23 @@ class TestPreview:
         assert (answer.status_code, answer.json()["code"]) == (404, "DULY-E251")
 
 
+@pytest.mark.parametrize("count", [1, 3])
+async def test_a_rule_that_starts_when_the_job_is_made_fires_as_often_as_it_counts(admin: httpx.AsyncClient, count: int) -> None:
+    asked = {"type": "RRULE", "schedule": f"FREQ=DAILY;COUNT={count}"}
+
+    shown = await admin.post("/v1/schedules/preview", json=asked)
+    made = await admin.post("/v1/jobs", json={**asked, "target": {"handler": "duly.echo"}})
+
+    assert [fire["at"] for fire in shown.json()["fires"]] == [f"2026-01-0{5 + nth}T12:00:01Z" for nth in range(count)]
+    assert (made.status_code, made.json()["nextFireAt"]) == (201, "2026-01-05T12:00:01Z")
+
+
 async def test_a_rule_starts_when_the_job_is_made_and_survives_being_sent_back(bench: Bench, admin: httpx.AsyncClient) -> None:
     job = await bench.job(type="RRULE", schedule="FREQ=DAILY;INTERVAL=2;COUNT=3", timezone="Europe/Berlin")
 
     shown = (await admin.get(f"/v1/jobs/{job}")).json()
-    assert (shown["type"], shown["schedule"], shown["startAt"]) == ("RRULE", "FREQ=DAILY;INTERVAL=2;COUNT=3", "2026-01-05T12:00:00Z")
-    assert shown["nextFires"] == ["2026-01-07T12:00:00Z", "2026-01-09T12:00:00Z"]
+    assert (shown["type"], shown["schedule"], shown["startAt"]) == ("RRULE", "FREQ=DAILY;INTERVAL=2;COUNT=3", "2026-01-05T12:00:01Z")
+    assert shown["nextFires"] == ["2026-01-05T12:00:01Z", "2026-01-07T12:00:01Z", "2026-01-09T12:00:01Z"]
     keys = ("type", "schedule", "timezone", "startAt", "target")
     changed = await admin.put(f"/v1/jobs/{job}", json={key: shown[key] for key in keys} | {"description": "other"})
     assert changed.json()["nextFireAt"] == shown["nextFireAt"]

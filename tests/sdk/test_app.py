@@ -152,6 +152,8 @@ def test_a_schedule_may_be_said_in_words(app: App) -> None:
         ({"cron": "* * * * *", "every": "5m"}, "DULY-E118", "contradict"),
         ({"overlap": "sometimes"}, "DULY-E118", "queue_one"),
         ({"at": datetime(2026, 1, 1)}, "DULY-E105", "zone"),
+        ({"at": datetime(2026, 1, 2, tzinfo=UTC), "end_at": datetime(2026, 1, 1, tzinfo=UTC)}, "DULY-E102", "after endAt"),
+        ({"at": datetime(2026, 1, 1, tzinfo=UTC), "start_at": datetime(2026, 1, 2, tzinfo=UTC)}, "DULY-E102", "before startAt"),
         ({"every": "5m", "tz": "Europe/Berlin"}, "DULY-E118", "tz"),
         ({"retry": 0}, "DULY-E106", "between 1 and"),
         ({"executor": "loop"}, "DULY-E118", "executor"),

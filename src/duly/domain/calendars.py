@@ -140,6 +140,12 @@ def is_in_window(calendars: tuple[Calendar, ...], zone: str, at: Instant) -> boo
     return any((judge := _judge(calendar, zone)).window_at(at) is not None or judge.weekly_at(at) is not None for calendar in calendars)
 
 
+def window_until(calendars: tuple[Calendar, ...], zone: str, at: Instant) -> Instant | None:
+    """None when no window holds this instant; else a later one, and windows hold all before that."""
+    judges = [_judge(calendar, zone) for calendar in calendars]
+    return max((span.end for judge in judges for span in (judge.window_at(at), judge.weekly_at(at)) if span is not None), default=None)
+
+
 def closed_until(calendars: tuple[Calendar, ...], zone: str, at: Instant) -> Instant | None:
     """None when nothing excludes this instant; else a later one, and all before that are excluded too."""
     ends = [end for calendar in calendars if (end := _judge(calendar, zone).closed_around(at)[1]) is not None]

@@ -24,7 +24,7 @@ from duly.domain.naming import NAME as NAME
 from duly.domain.naming import POOL as POOL
 from duly.domain.overlap import Overlap
 from duly.domain.retry import RetryPolicy
-from duly.domain.rule import parse_rule
+from duly.domain.rule import Rule, parse_rule
 from duly.domain.schedule import (
     CalendarSchedule,
     CronSchedule,
@@ -44,7 +44,7 @@ from duly.domain.target import Priority as Priority
 from duly.domain.target import Target as Target
 from duly.domain.workflow.check import check_steps
 from duly.domain.workflow.step import Step, StepOf
-from duly.domain.zones import load_zone, offset_at
+from duly.domain.zones import load_zone, offset_at, stretch_at
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}\Z")
@@ -54,6 +54,8 @@ LONGEST_EXECUTION: Micros = 366 * DAY
 LONGEST_STOP_GRACE: Micros = DAY
 LARGEST_BATCH = 1000
 LONGEST_JITTER: Micros = DAY
+
+_ONCE = "Leave the bound out: a job that runs once needs none."
 
 
 def parse_pool_name(text: str) -> str:
@@ -246,9 +248,7 @@ def _plain(timing: Timing, job_id: UUID) -> PlainSchedule | None:
                 hint = 'For example "schedule": "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9".'
                 raise Invalid("DULY-E134", "an RRULE job needs a rule.", field="schedule", hint=hint)
             load_zone(timing.zone)
-            # A rule without a start counts from the first day of 1970, on the zone's own clock.
-            begin = 0 if start is None else start // SECOND + offset_at(timing.zone, start // SECOND)
-            rule = parse_rule(timing.rule, begin, timing.zone)
+            rule = _rule(timing.rule, timing.zone, timing.dst_overlap, start)
             return RuleSchedule(rule=rule, zone=timing.zone, gap=timing.dst_gap, overlap=timing.dst_overlap, start_at=start, end_at=end)
         case JobType.INTERVAL:
             if timing.every is None or timing.anchor is None:
@@ -265,11 +265,36 @@ def _plain(timing: Timing, job_id: UUID) -> PlainSchedule | None:
                 )
             if not 0 <= timing.run_at <= LATEST:
                 raise Invalid("DULY-E105", "is out of range.", field="runAt", hint="Times lie between 1970 and 9999.")
-            return OneTimeSchedule(at=timing.run_at)
+            return OneTimeSchedule(at=timing.run_at, start_at=start, end_at=end)
         case JobType.ON_DEMAND:
             return None
         case _:
             assert_never(timing.type)
+
+
+def _rule(text: str, zone: str, overlap: DstOverlap, start: Instant | None) -> Rule:
+    """A rule that begins at this instant; without one, on the first day of 1970, on the zone's own clock."""
+    if start is None:
+        return parse_rule(text, 0, zone)
+    second = start // SECOND
+    # What it names before the first full second, or has named in an hour that comes again, does not fire: COUNT begins after it.
+    full = -(-start // SECOND)
+    stretch = stretch_at(zone, full)
+    first = full + stretch.offset
+    if overlap is DstOverlap.FIRST and stretch.offset_before > stretch.offset:
+        first = max(first, stretch.repeats_until)
+    return parse_rule(text, second + offset_at(zone, second), zone, first)
+
+
+def check_once(timing: Timing) -> None:
+    """Refuse a single time that the schedule's own bounds leave out. Not when a version is compiled: older ones may have it."""
+    at = timing.run_at
+    if at is None:
+        return
+    if timing.end_at is not None and at > timing.end_at:
+        raise Invalid("DULY-E102", "The schedule can never fire: its time lies after endAt.", field="endAt", hint=_ONCE)
+    if timing.start_at is not None and at < timing.start_at:
+        raise Invalid("DULY-E102", "The schedule can never fire: its time lies before startAt.", field="startAt", hint=_ONCE)
 
 
 def check_spec(spec: JobSpec, *, sealed: bool = False) -> None:
@@ -291,6 +316,7 @@ def check_spec(spec: JobSpec, *, sealed: bool = False) -> None:
     for key, limit in (("concurrency", spec.limits.concurrency), ("rateLimit", spec.limits.rate)):
         if limit is not None and limit.name is not None and not NAME.match(limit.name):
             raise Invalid("DULY-E114", f"{limit.name[:40]!r} is not a name of a limit.", field=f"{key}.name")
+    check_once(spec.timing)
     check_dependencies(spec.name, spec.after, has_schedule=spec.timing.type is not JobType.ON_DEMAND)
     _check_secrets(spec, sealed)
     if spec.alert is not None:

@@ -4,17 +4,19 @@
 
 The days come from python-dateutil, one year at a time, so that a rule that began long ago costs no
 more than one that begins today: a year is expanded as if INTERVAL were 1, and the periods that
-INTERVAL passes over are taken out by counting from the start. Like a `Cron`, a `Rule` names readings
+INTERVAL passes over are taken out by counting from the start. Years of one shape have the same days. Like a `Cron`, a `Rule` names readings
 of a wall clock and knows no change of the clocks; `dst` decides about these.
 
 Two things are said more exactly here than in the RFC: the start is a fire only when the rule names
-it, and an UNTIL that is a date holds for the whole of that day.
+it, and an UNTIL that is a date holds for the whole of that day. One is kept where the library does not
+keep it: `BYDAY=MO,-1FR` is every Monday and the last Friday.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from calendar import isleap
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -85,21 +87,21 @@ class Rule:
         return None
 
 
-def parse_rule(text: str, start: LocalSecond, zone: str) -> Rule:
-    """Read a rule that begins at a reading of the zone's clock.
+def parse_rule(text: str, start: LocalSecond, zone: str, first: LocalSecond | None = None) -> Rule:
+    """Read a rule that begins at a reading of the zone's clock. COUNT counts from `first` on, where that is later than the start.
 
     Raises Invalid: DULY-E134 when it is malformed or too frequent, DULY-E102 when it never fires.
     """
-    return _parse(text, start, zone)
+    return _parse(text, start, zone, start if first is None else max(first, start))
 
 
 @lru_cache(maxsize=8192)
-def _parse(text: str, start: LocalSecond, zone: str) -> Rule:
+def _parse(text: str, start: LocalSecond, zone: str, first: LocalSecond) -> Rule:
     parts = read_parts(text)
     last = _LAST if parts.until is None else min(_LAST, _local(parts.until, zone))
     rule = Rule(text.strip(), start, last, parts)
     if parts.count is not None:
-        rule = Rule(rule.text, start, _counted(rule, parts.count), parts)
+        rule = Rule(rule.text, start, _counted(rule, parts.count, first), parts)
     if rule.at_or_after(start) is None:
         hint = "Look at UNTIL and at the start." if parts.until is not None else "Check the days against the months."
         raise Invalid(CANNOT_FIRE, f"the rule {text.strip()[:80]!r} can never fire: it names no day.", field="schedule", hint=hint)
@@ -135,9 +137,12 @@ def _expand(rule: Rule, year: int) -> _Year:
     """Every reading of the year that the rule names, whatever its start and end."""
     parts, times = rule.parts, rule.times
     period = _period(parts, _moment(rule.start).date())
+    first, last = period(date(year, 1, 1).toordinal()), period(date(year, 12, 31).toordinal())
+    if last // parts.interval * parts.interval < first:
+        # INTERVAL passes over the whole of it.
+        return _Year((), times)
     if not parts.positions:
-        days = [day for day in _days(rule, year) if period(day) % parts.interval == 0]
-        return _Year(tuple(_reading(day) for day in days), times)
+        return _Year(tuple(_reading(day) for day in _days(rule, year) if period(day) % parts.interval == 0), times)
     chosen: set[LocalSecond] = set()
     # A week may begin in the year before, or end in the next.
     around = (year - 1, year, year + 1) if parts.freq is Freq.WEEKLY else (year,)
@@ -150,9 +155,25 @@ def _expand(rule: Rule, year: int) -> _Year:
     return _Year(tuple(sorted(reading for reading in chosen if _year_of(reading) == year)), (0,))
 
 
+def _days(rule: Rule, year: int) -> Iterator[int]:
+    """The days of the year that the BY… parts name, as ordinals in order: INTERVAL and BYSETPOS come after."""
+    first = date(year, 1, 1).toordinal()
+    return (first + day for day in _days_of_shape(rule, _first_of_shape(isleap(year), isleap(year - 1), first % 7)))
+
+
+@lru_cache(maxsize=64)
+def _first_of_shape(is_leap: bool, is_after_leap: bool, weekday: int) -> int:
+    """A year for all that name the same days: as long, after one as long (whose last week it may end), begun on the same weekday."""
+    return next(
+        year
+        for year in range(1972, 2372)
+        if (isleap(year), isleap(year - 1), date(year, 1, 1).toordinal() % 7) == (is_leap, is_after_leap, weekday)
+    )
+
+
 @lru_cache(maxsize=4096)
-def _days(rule: Rule, year: int) -> tuple[date, ...]:
-    """The days of the year that the BY… parts name, in order: INTERVAL and BYSETPOS come after."""
+def _days_of_shape(rule: Rule, year: int) -> tuple[int, ...]:
+    """The days that the rule names in years of the shape of this one, the first of January being 0."""
     # Imported here: most processes never meet a rule, and a command line must start quickly.
     from dateutil.rrule import YEARLY, rrule, weekday  # type: ignore[import-untyped]
 
@@ -169,45 +190,50 @@ def _days(rule: Rule, year: int) -> tuple[date, ...]:
     if parts.freq is Freq.MONTHLY:
         # The last Friday of each month, not of the year.
         months = months or tuple(range(1, 13))
-    found = rrule(
-        # A day is named or not, whatever its month or week: the year is expanded in one go. The interval leads beyond the
-        # year 9999, because the library looks for the end at the days it finds, and might find none.
-        freq=YEARLY,
-        interval=10_000,
-        dtstart=datetime(year, 1, 1),  # noqa: DTZ001 (a reading of a wall clock, whichever)
-        wkst=parts.week_start,
-        bymonth=months or None,
-        byweekno=parts.week_numbers or None,
-        byyearday=parts.year_days or None,
-        bymonthday=month_days or None,
-        byweekday=[weekday(day, nth or None) for day, nth in weekdays] or None,
-    )
-    return tuple(moment.date() for moment in found)
+    # The library ANDs weekdays with a number and those without; by the RFC they are a union.
+    kinds = [kind for has_number in (False, True) if (kind := [(day, nth) for day, nth in weekdays if bool(nth) is has_number])]
+    found: set[int] = set()
+    for kind in kinds or [[]]:
+        named = rrule(
+            # A day is named or not, whatever its month or week: the year is expanded in one go. The interval leads beyond the
+            # year 9999, because the library looks for the end at the days it finds, and might find none.
+            freq=YEARLY,
+            interval=10_000,
+            dtstart=datetime(year, 1, 1),  # noqa: DTZ001 (a reading of a wall clock, whichever)
+            wkst=parts.week_start,
+            bymonth=months or None,
+            byweekno=parts.week_numbers or None,
+            byyearday=parts.year_days or None,
+            bymonthday=month_days or None,
+            byweekday=[weekday(day, nth or None) for day, nth in kind] or None,
+        )
+        found.update(moment.timetuple().tm_yday - 1 for moment in named)
+    return tuple(sorted(found))
 
 
-def _period(parts: Parts, start: date) -> Callable[[date], int]:
-    """How many periods of the rule lie between its start and a day."""
+def _period(parts: Parts, start: date) -> Callable[[int], int]:
+    """How many periods of the rule lie between its start and a day, an ordinal."""
     match parts.freq:
         case Freq.YEARLY:
-            return lambda day: day.year - start.year
+            return lambda day: date.fromordinal(day).year - start.year
         case Freq.MONTHLY:
-            return lambda day: (day.year - start.year) * 12 + day.month - start.month
+            return lambda day: (at := date.fromordinal(day)).year * 12 + at.month - start.year * 12 - start.month
         case Freq.WEEKLY:
             week = start.toordinal() - (start.weekday() - parts.week_start) % 7
-            return lambda day: (day.toordinal() - week) // 7
+            return lambda day: (day - week) // 7
         case Freq.DAILY:
-            return lambda day: day.toordinal() - start.toordinal()
+            return lambda day: day - start.toordinal()
         case _:
             assert_never(parts.freq)
 
 
-def _counted(rule: Rule, count: int) -> LocalSecond:
+def _counted(rule: Rule, count: int, first: LocalSecond) -> LocalSecond:
     """The reading at which a COUNT is used up, or the last one that is looked at."""
-    year = _year_of(rule.start)
+    year = _year_of(first)
     for nth in range(year, min(year + COUNTED_YEARS, _LAST_YEAR) + 1):
         starts, times = _expand(rule, nth)
         if nth == year:
-            readings = [begin + time for begin in starts for time in times if begin + time >= rule.start]
+            readings = [begin + time for begin in starts for time in times if begin + time >= first]
             if count <= len(readings):
                 return readings[count - 1]
             count -= len(readings)
@@ -216,7 +242,7 @@ def _counted(rule: Rule, count: int) -> LocalSecond:
         if count <= here:
             return starts[(count - 1) // len(times)] + times[(count - 1) % len(times)]
         count -= here
-    return _reading(date(min(year + COUNTED_YEARS, _LAST_YEAR), 12, 31)) + DAY_SECONDS - 1
+    return _reading(date(min(year + COUNTED_YEARS, _LAST_YEAR), 12, 31).toordinal()) + DAY_SECONDS - 1
 
 
 def _local(until: Until, zone: str) -> LocalSecond:
@@ -237,6 +263,6 @@ def _year_of(local: LocalSecond) -> int:
     return date.fromordinal(local // DAY_SECONDS + _EPOCH_DAY).year
 
 
-def _reading(day: date) -> LocalSecond:
-    """Midnight of a day."""
-    return (day.toordinal() - _EPOCH_DAY) * DAY_SECONDS
+def _reading(day: int) -> LocalSecond:
+    """Midnight of a day, an ordinal."""
+    return (day - _EPOCH_DAY) * DAY_SECONDS

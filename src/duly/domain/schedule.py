@@ -5,6 +5,7 @@ A schedule is a value; its fires depend on nothing but itself and the pinned tzd
 node may compute them, from any point, and get the same ones (I22).
 
     next_fire(schedule, after)        strictly after
+    search_fire(schedule, after)      the same, with pauses on the way
     previous_fire(schedule, before)   strictly before
     fires(schedule, after, until, limit)
     is_fire(schedule, at)
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from duly.domain.calendar_fires import CalendarSchedule, calendar_next, calendar_note, calendar_previous, excluded_nominal
+from duly.domain.calendar_fires import CalendarSchedule, calendar_note, calendar_previous, calendar_search, excluded_nominal
 from duly.domain.calendars import Calendar, OnExcluded
 from duly.domain.dst import DstGap, DstOverlap
 from duly.domain.instants import Instant
@@ -31,6 +32,7 @@ from duly.domain.kinds import (
     plain_previous,
     zone_of,
 )
+from duly.domain.moved_fires import Search, ended
 
 __all__ = [
     "Calendar",
@@ -44,6 +46,8 @@ __all__ = [
     "PlainSchedule",
     "RuleSchedule",
     "Schedule",
+    "Search",
+    "ended",
     "excluded",
     "excluded_by",
     "explain_fire",
@@ -52,6 +56,7 @@ __all__ = [
     "next_fire",
     "plain_of",
     "previous_fire",
+    "search_fire",
     "zone_of",
 ]
 
@@ -63,6 +68,11 @@ Schedule = PlainSchedule | CalendarSchedule
 def next_fire(schedule: Schedule, after: Instant) -> Instant | None:
     """The least fire strictly after `after`, or None when there is none. Nothing fires before 1970 or after 9999."""
     return _next(schedule, after)
+
+
+def search_fire(schedule: Schedule, after: Instant) -> Search:
+    """The same as `next_fire`, with pauses on the way."""
+    return (yield from calendar_search(schedule, after)) if isinstance(schedule, CalendarSchedule) else plain_next(schedule, after)
 
 
 def previous_fire(schedule: Schedule, before: Instant) -> Instant | None:
@@ -124,4 +134,6 @@ def plain_of(schedule: Schedule) -> PlainSchedule:
 
 
 def _next(schedule: Schedule, after: Instant) -> Instant | None:
-    return calendar_next(schedule, after) if isinstance(schedule, CalendarSchedule) else plain_next(schedule, after)
+    if not isinstance(schedule, CalendarSchedule):
+        return plain_next(schedule, after)
+    return ended(calendar_search(schedule, after))

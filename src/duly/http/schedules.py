@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duly.domain.access import Role
 from duly.http.routing import Call, Reply, route
-from duly.usecases.preview import preview
+from duly.usecases.preview import preview_in_turns
 from duly.wire.schedules import PreviewShape, PreviewView
 
 
@@ -21,7 +21,7 @@ from duly.wire.schedules import PreviewShape, PreviewView
 async def preview_schedule(call: Call, body: PreviewShape) -> Reply:
     """A schedule in words, its next fires with what the clocks and calendars do to them, and what to look out for"""
     calendars = await call.services.calendars.named(call.actor, body.calendars)
-    return Reply(preview(body, call.services.clock.now(), calendars))
+    return Reply(await preview_in_turns(body, call.services.clock, calendars))
 
 
 ROUTES = [preview_schedule]

@@ -32,6 +32,7 @@ from duly.usecases.definable import check_types
 from duly.usecases.dependencies import refuse_circles
 from duly.usecases.overdue import Overdue, fires_once
 from duly.usecases.quotas import Directory
+from duly.usecases.turns import Turns
 from duly.wire.jobs import JobShape
 from duly.wire.specs import spec_of
 
@@ -105,7 +106,10 @@ class Jobs:
         quotas = await self._quotas.of(actor.tenant)
         bounded = quotas.max_jobs is not None
         new: list[NewJob] = []
+        turns = Turns(self._clock)
         for nth, (id, spec) in enumerate(wanted):
+            # The first fire may be far away.
+            await turns.give_way()
             with _naming_the(nth, len(wanted)):
                 check_payload(quotas, spec.payload)
                 new.append(replace(_new_job(actor, id, _written_out(spec, known), now, sealed=self._sealed), within_quota=bounded))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -11,20 +11,42 @@ from duly.domain.durations import format_duration
 from duly.domain.errors import Invalid
 from duly.domain.instants import SECOND, Instant, Micros, to_datetime, to_rfc3339
 from duly.domain.jitter import jitter_of
-from duly.domain.job import Job, Timing, schedule_of
-from duly.domain.schedule import CalendarSchedule, Schedule, excluded, explain_fire, fires, plain_of, zone_of
+from duly.domain.job import Job, Timing, check_once, schedule_of
+from duly.domain.schedule import CalendarSchedule, Schedule, Search, ended, excluded, explain_fire, plain_of, search_fire, zone_of
 from duly.domain.words import describe, lint
 from duly.domain.zones import load_zone
+from duly.ports.clock import Clock
+from duly.usecases.turns import Turns
 from duly.wire.schedules import ExcludedView, FireView, JobFireView, PreviewShape, PreviewView
 from duly.wire.shapes import moment
 from duly.wire.specs import timing_of
 
 # So many excluded times are listed.
 MOST_EXCLUDED = 50
+# So long a preview works beside others.
+MOST_WORK: Micros = SECOND // 2
 
 
 def preview(shape: PreviewShape, now: Instant, calendars: Sequence[Calendar] = (), job_id: UUID | None = None) -> PreviewView:
     """The preview as the API answers it; `calendars` are those that the shape names. Raises Invalid for what can never fire."""
+    return ended(_previewing(shape, now, calendars, job_id, lambda: False))
+
+
+async def preview_in_turns(shape: PreviewShape, clock: Clock, calendars: Sequence[Calendar] = ()) -> PreviewView:
+    """The same beside other work: it gives way again and again, and is cut short, with a warning, when it takes too long."""
+    turns = Turns(clock)
+    work = _previewing(shape, clock.now(), calendars, None, lambda: turns.spent() > MOST_WORK)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        await turns.give_way()
+
+
+def _previewing(
+    shape: PreviewShape, now: Instant, calendars: Sequence[Calendar], job_id: UUID | None, is_over: Callable[[], bool]
+) -> Generator[None, None, PreviewView]:
     timing = replace(timing_of(shape, now), calendars=tuple(calendars))
     after = moment(shape.after, "after")
     after = now if after is None else after
@@ -32,17 +54,42 @@ def preview(shape: PreviewShape, now: Instant, calendars: Sequence[Calendar] = (
     schedule = schedule_of(timing, job_id)
     if schedule is None:
         raise Invalid("DULY-E106", "needs a schedule: one of schedule, intervalSec, runAt and delaySec.", field="type")
-    found = fires(schedule, after, None, shape.count)
+    check_once(timing)
+    found: list[FireView] = []
+    left_out: list[ExcludedView] = []
+    cut: list[str] = []
+    at: Instant | None = after
+    while at is not None and len(found) < shape.count:
+        before, search = at, search_fire(schedule, at)
+        at = yield from _unless(is_over, search)
+        if is_over():
+            cut = [f"Cut short after {len(found)} of {shape.count} fires: to find more takes longer than a preview may."]
+            break
+        if at is None:
+            break
+        found.append(FireView(at=to_rfc3339(at), local=_local(schedule, at), note=_note(schedule, timing.jitter, job_id, at)))
+        for excluded_at, reason in excluded(schedule, before, at, MOST_EXCLUDED - len(left_out)):
+            left_out.append(ExcludedView(at=to_rfc3339(excluded_at), local=_local(schedule, excluded_at), reason=reason))
+        yield
     # As for a job that is created with it. Of a time that is over a warning tells.
-    if not found and timing.run_at is None and not fires(schedule, min(after, now), None, 1):
+    if not found and not cut and timing.run_at is None and (after <= now or (yield from search_fire(schedule, now)) is None):
         raise _never_fires(timing, schedule)
-    left_out = excluded(schedule, after, found[-1], MOST_EXCLUDED) if found else []
     return PreviewView(
         words=describe(schedule),
-        fires=[FireView(at=to_rfc3339(at), local=_local(schedule, at), note=_note(schedule, timing.jitter, job_id, at)) for at in found],
-        warnings=[*lint(schedule), *_late(timing, now)],
-        excluded=[ExcludedView(at=to_rfc3339(at), local=_local(schedule, at), reason=reason) for at, reason in left_out],
+        fires=found,
+        warnings=[*lint(schedule), *_late(timing, now), *cut],
+        excluded=left_out,
     )
+
+
+def _unless(is_over: Callable[[], bool], search: Search) -> Search:
+    """What a search finds, or None when it is over before."""
+    while not is_over():
+        try:
+            yield next(search)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+    return None
 
 
 def _never_fires(timing: Timing, schedule: Schedule) -> Invalid:

@@ -28,6 +28,7 @@ from duly.ports.clock import Clock
 from duly.ports.figures import Figures
 from duly.ports.store import Definitions, JobFilter
 from duly.usecases.foreseen import Foreseen
+from duly.usecases.turns import Turns
 
 MOST_JOBS = 5_000
 # So many are remembered, of all tenants that look ahead; then all are forgotten.
@@ -37,6 +38,8 @@ MOST_FIRES = 20_000
 MOST_COUNTED = 50_000
 # So often others have their turn while fires are computed.
 BREATHE_EVERY = 500
+# The clock is asked after so many: of some schedules each fire is a search.
+A_FEW = 20
 
 
 class Coming(NamedTuple):
@@ -155,12 +158,13 @@ class Upcoming:
         """How jobs would stand apart that crowd a minute of the coming day. Changes nothing."""
         jobs, known_until = await self._coming(actor, now + DAY, MOST_JOBS)
         found: dict[UUID, tuple[Timing, list[int]]] = {}
+        turns = Turns(self._clock)
         for nth, job in enumerate(jobs):
             if pool is None or job.version.spec.target.pool == pool:
                 timing = job.version.spec.timing
                 found[job.id] = (timing, minutes_of(timing, job.id, now))
-            if nth % BREATHE_EVERY == 0:
-                await asyncio.sleep(0)
+            if nth % A_FEW == 0:
+                await turns.give_way()
         guests = {id: pair for id, pair in found.items() if is_guest(pair[1])}
         known = {job.id: job for job in jobs}
         moves = moves_of(guests, most)
@@ -234,6 +238,7 @@ class Upcoming:
         """All fires of a window, job by job; None when there are too many to gather so."""
         found: list[tuple[JobId, Sequence[Instant]]] = []
         count = 0
+        turns = Turns(self._clock)
         for nth, job in enumerate(jobs):
             first, schedule = _first(job, window.first), job.version.schedule
             if first is None or first >= until:
@@ -249,8 +254,8 @@ class Upcoming:
                 await asyncio.sleep(0)
             count += len(own)
             found.append((job.id, own))
-            if nth % BREATHE_EVERY == 0:
-                await asyncio.sleep(0)
+            if nth % A_FEW == 0:
+                await turns.give_way()
         return found
 
     async def _merge(
@@ -261,7 +266,13 @@ class Upcoming:
         # Their places stand for their ids: numbers are compared much faster.
         jobs.sort(key=lambda job: job.id.int)
         shown = [0] * len(jobs)
-        heap = [(at, nth) for nth, job in enumerate(jobs) if (at := _first(job, window.first)) is not None and at < forecast.until]
+        turns = Turns(self._clock)
+        heap: list[tuple[Instant, int]] = []
+        for nth, job in enumerate(jobs):
+            if (first := _first(job, window.first)) is not None and first < forecast.until:
+                heap.append((first, nth))
+            if nth % A_FEW == 0:
+                await turns.give_way()
         heapq.heapify(heap)
         tracks: dict[int, list[Any]] = {}
         for at, nth in heap:
@@ -294,8 +305,8 @@ class Upcoming:
                 heapq.heappop(heap)
             else:
                 heapq.heapreplace(heap, (following, nth))
-            if computed % BREATHE_EVERY == 0:
-                await asyncio.sleep(0)
+            if computed % A_FEW == 0:
+                await turns.give_way()
         return forecast
 
 

@@ -86,7 +86,8 @@ def timing_of(shape: TimingShape, now: Instant) -> Timing:
     if kind is JobType.INTERVAL and anchor is None:
         anchor = start_at if start_at is not None else now
     if kind is JobType.RRULE and start_at is None:
-        start_at = now // SECOND * SECOND
+        # The first full second to come: the start may be the first fire, and what is over never fires.
+        start_at = (now // SECOND + 1) * SECOND
     zone = shape.timezone or "UTC"
     return Timing(
         type=kind,
