@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from duly.domain.instants import SECOND
 from duly.domain.metrics import Family, Kind, Metric, Sample
-from duly.domain.metrics.catalogue import CATALOGUE
+from duly.domain.metrics.catalogue import CATALOGUE, OF_SYSTEM
 from duly.domain.metrics.tables import CounterTable, HistogramTable
 
 
@@ -14,8 +14,9 @@ class Meter:
     """The numbers of one process since it started. Every metric that a process has told once stays, so that rates can be computed."""
 
     def __init__(self) -> None:
-        self._counters = {metric: CounterTable(metric) for metric in CATALOGUE if metric.kind is Kind.COUNTER}
-        self._histograms = {metric: HistogramTable(metric) for metric in CATALOGUE if metric.kind is Kind.HISTOGRAM}
+        ours = [metric for metric in CATALOGUE if metric not in OF_SYSTEM]
+        self._counters = {metric: CounterTable(metric) for metric in ours if metric.kind is Kind.COUNTER}
+        self._histograms = {metric: HistogramTable(metric) for metric in ours if metric.kind is Kind.HISTOGRAM}
         self._watched: dict[Metric, dict[tuple[str, ...], Callable[[], float]]] = {}
         for table in self._counters.values():
             if not table.metric.labels:

@@ -74,6 +74,9 @@ MEMORY = Metric("process_resident_memory_bytes", Kind.GAUGE, "Memory that this p
 FILES = Metric("process_open_fds", Kind.GAUGE, "Open files and connections of this process.")
 STARTED = Metric("process_start_time_seconds", Kind.GAUGE, "When this process started, in seconds since 1970.")
 
+# The operating system counts these: they are read when asked, and kept by nobody here.
+OF_SYSTEM = frozenset({CPU, MEMORY, FILES, STARTED})
+
 # ---------------------------------------------------------------- of the store, read when asked
 
 STANDING = _gauge("executions", "Of the store: executions by where they stand, counted to a million.", "state")
