@@ -125,7 +125,15 @@ async def assert_all_agree(counting: Counting) -> None:
     # What has not happened is 0 to one and nothing to the other.
     told = {metric.name: counting.counted(metric) for metric in truth}
     assert told == {metric.name: {key: count for key, count in found.items() if count} for metric, found in truth.items()}
+    assert_nothing_was_born_late(counting)
     await assert_what_stands_agrees(counting)
+
+
+def assert_nothing_was_born_late(counting: Counting) -> None:
+    """Whatever was counted has been there as 0 from the start, where the values of the labels are a closed list."""
+    for family in counting.meter.families():
+        if (known := catalogue.FROM_THE_START.get(family.metric)) is not None:
+            assert {sample.labels for sample in family.samples} == set(known), family.metric.name
 
 
 async def assert_what_stands_agrees(counting: Counting) -> None:
@@ -348,6 +356,7 @@ async def test_what_the_store_refuses_is_counted_by_what_it_was(counting: Counti
     await world.own_shards("another")
     await store.leases.renew("dispatcher", {0: 1, 1: 1}, world.now, MINUTE)
 
+    assert_nothing_was_born_late(counting)
     assert counting.counted(catalogue.REFUSED) == {"finish": 1, "checkpoint": 1, "log": 2, "fire": 1, "renew": 2}
     assert counting.counted(catalogue.ATTEMPTS) == {"WORKER_LOST": 1}
 

@@ -50,6 +50,18 @@ def test_prometheus_own_tool_finds_nothing_to_say() -> None:
     assert promtool_says(exposition(told().families())) == (0, "")
 
 
+def test_what_has_not_happened_yet_is_zero() -> None:
+    shown = {family.metric: {sample.labels: sample.value for sample in family.samples} for family in Meter().families()}
+
+    assert shown[catalogue.SKIPS][("misfire",)] == 0
+    assert set(shown[catalogue.OUTCOMES]) == {("SUCCEEDED",), ("DEAD",), ("CANCELLED",), ("SKIPPED",)}
+    assert shown[catalogue.REFUSED][("finish",)] == shown[catalogue.WORKERS_LOST][()] == 0
+    for metric in catalogue.CATALOGUE:
+        if metric.kind is not Kind.GAUGE and not metric.labels and metric not in catalogue.OF_SYSTEM:
+            assert () in shown[metric]
+    assert promtool_says(exposition(Meter().families())) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("accept", "media"),
     [
