@@ -87,6 +87,8 @@ OF_SYSTEM = frozenset({CPU, MEMORY, FILES, STARTED})
 
 STANDING = _gauge("executions", "Of the store: executions by where they stand, counted to a million.", "state")
 DEAD_LETTERS = _gauge("dead_letters", "Of the store: dead letters that nobody has dealt with, counted to ten thousand.")
+MISSING = _gauge("fires_missing", "Of the store: fires that should be on record and are not, as the auditor found them, to ten thousand.")
+OVERRUNS = _gauge("overruns", "Of the store: of the 500 executions that have run longest, those over twice their job's p95 (and 10 s).")
 DEPTH = _gauge("queue_depth", "Of the store: executions that are ready, by route.", "pool", "labels", "handler")
 OLDEST = _gauge("queue_oldest_wait_seconds", "Of the store: how long the first of them has been due.", "pool", "labels", "handler")
 POOL_PENDING = _gauge("pool_pending", "Of the store: executions that are ready and wait for a worker.", "pool")
