@@ -22,6 +22,7 @@ from duly.domain.lifecycle import Outcome, State, is_final
 from duly.domain.traces import TraceContext, own_context, parse_traceparent, sampled_among, span_of
 from duly.ports.clock import Clock
 from duly.ports.flows import Added, Flows, NewStep
+from duly.ports.letters import Letters
 from duly.ports.store import (
     Admission,
     EnqueueReport,
@@ -51,6 +52,7 @@ def traced(store: Store, tracing: Tracing, attempts: Attempts, clock: Clock) -> 
         outcomes=cast(Outcomes, TracedOutcomes(store.outcomes, attempts, *around)),
         losses=cast(Losses, TracedLosses(store.losses, *around)),
         flows=cast(Flows, TracedFlows(store.flows, *around)),
+        letters=cast(Letters, TracedLetters(store.letters, *around)),
     )
 
 
@@ -92,24 +94,8 @@ class _Around:
         return {ids[nth]: context for nth, context in (await self._places(ids)).items()}
 
 
-class TracedIntake(_Around):
+class _Entrance(_Around):
     """Where executions come in: a span for each call that is in a trace, and the first span of each that has its own."""
-
-    async def enqueue(self, executions: Sequence[NewExecution], now: Instant, deeds: Sequence[Deed] = ()) -> EnqueueReport:
-        spans = await self._begin(executions, now)
-        return cast(EnqueueReport, await self._end(self._inner.enqueue(executions, now, deeds), spans, executions, now))
-
-    async def enqueue_once(
-        self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant, deed: Deed | None = None
-    ) -> list[ExecutionId]:
-        spans = await self._begin(executions, now)
-        call = self._inner.enqueue_once(tenant, executions, idempotency, now, deed)
-        return cast(list[ExecutionId], await self._end(call, spans, executions, now))
-
-    async def enqueue_within(self, calls: Sequence[Sequence[NewExecution]], now: Instant, deeds: Sequence[Deed] = ()) -> Admission:
-        executions = [execution for call in calls for execution in call]
-        spans = await self._begin(executions, now)
-        return cast(Admission, await self._end(self._inner.enqueue_within(calls, now, deeds), spans, executions, now))
 
     async def _begin(self, executions: Sequence[NewExecution], now: Instant) -> list[Any]:
         """A span for each trace that asks, and its context noted for what it asks for: before a worker can have it."""
@@ -130,15 +116,26 @@ class TracedIntake(_Around):
             await self._traces.note(noted)
         return spans
 
-    async def _end(self, call: Any, spans: Sequence[Any], executions: Sequence[NewExecution], now: Instant) -> Any:
+    async def _end(
+        self,
+        call: Any,
+        spans: Sequence[Any],
+        executions: Sequence[NewExecution],
+        now: Instant,
+        written: Callable[[Any], Sequence[NewExecution]] | None = None,
+    ) -> Any:
+        """Await the call; `written` says by its answer which of them it wrote, where that may be less than all."""
         try:
             answer = await call
+            if written is not None:
+                executions = written(answer)
         except Exception as error:
             for span in spans:
                 ended_badly(span, type(error).__name__)
             raise
         finally:
-            for span in spans:
+            # A call that wrote nothing is told by nobody.
+            for span in spans if executions else ():
                 span.end(self._clock.now() * 1000)
         for one in executions:
             # Who asks within a trace that nobody keeps is as one that asks outside of any.
@@ -146,6 +143,39 @@ class TracedIntake(_Around):
                 told = about(one.id, **{JOB: job_text(one.job_id), "duly.trigger": one.trigger.name})
                 self._tracing.tell("enqueue", None, now, self._clock.now(), told, own=own_context(one.id), kind=SpanKind.PRODUCER)
         return answer
+
+
+class TracedIntake(_Entrance):
+    """What is enqueued."""
+
+    async def enqueue(self, executions: Sequence[NewExecution], now: Instant, deeds: Sequence[Deed] = ()) -> EnqueueReport:
+        spans = await self._begin(executions, now)
+        return cast(EnqueueReport, await self._end(self._inner.enqueue(executions, now, deeds), spans, executions, now))
+
+    async def enqueue_once(
+        self, tenant: int, executions: Sequence[NewExecution], idempotency: Idempotency, now: Instant, deed: Deed | None = None
+    ) -> list[ExecutionId]:
+        spans = await self._begin(executions, now)
+        call = self._inner.enqueue_once(tenant, executions, idempotency, now, deed)
+        return cast(list[ExecutionId], await self._end(call, spans, executions, now))
+
+    async def enqueue_within(self, calls: Sequence[Sequence[NewExecution]], now: Instant, deeds: Sequence[Deed] = ()) -> Admission:
+        executions = [execution for call in calls for execution in call]
+        spans = await self._begin(executions, now)
+        return cast(Admission, await self._end(self._inner.enqueue_within(calls, now, deeds), spans, executions, now))
+
+
+class TracedLetters(_Entrance):
+    """What is replayed: new executions too, written with what is said of the old ones."""
+
+    async def replay(
+        self, replays: Sequence[tuple[ExecutionId, NewExecution]], by: str, now: Instant, *, deed: Deed | None = None
+    ) -> set[ExecutionId]:
+        new = [one for _, one in replays]
+        spans = await self._begin(new, now)
+        call = self._inner.replay(replays, by, now, deed=deed)
+        answer = await self._end(call, spans, new, now, lambda ours: [one for old, one in replays if old in ours])
+        return cast(set[ExecutionId], answer)
 
 
 class TracedSchedules(_Around):
