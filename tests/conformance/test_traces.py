@@ -23,7 +23,7 @@ from duly.adapters.sql.engine import Engine
 from duly.adapters.sql.store import store_on
 from duly.domain.bulk import BulkAction, Match
 from duly.domain.fairness import Ask
-from duly.domain.ids import ExecutionId, id_floor
+from duly.domain.ids import ExecutionId, execution_text, id_floor
 from duly.domain.instants import DAY, SECOND
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import Outcome, State
@@ -180,6 +180,33 @@ async def test_what_is_replayed_in_bulk_belongs_to_the_trace_of_the_call(world: 
     assert {parent_of(span) for span in world.found("attempt job")} == {enqueue.context.span_id}
     assert {span.context.trace_id for span in world.found()} == {CALLER.trace}
     assert len(world.found("attempt job")) == 3
+
+
+async def test_what_is_cancelled_before_it_begins_says_so_in_its_trace(world: Traced) -> None:
+    job = await world.create()
+    (own,) = await world.enqueue(job)
+    with carrying(CALLER.text):
+        (given,) = await world.enqueue(job)
+    for id in (own, given):
+        await world.executions.cancel(ACTOR, id)
+
+    first, second = world.found("enqueue")
+    for span, enqueue, id in zip(world.found("cancelled"), (first, second), (own, given), strict=True):
+        assert (span.context.trace_id, parent_of(span)) == (enqueue.context.trace_id, enqueue.context.span_id)
+        assert dict(span.attributes or {}) == {"duly.execution.id": execution_text(id), "duly.state": "CANCELLED"}
+    # Asked once more, by somebody who came to it at the same time: the same span.
+    await world.store.cancels.cancel(1, [own], "test", world.clock.now())
+    assert len({span.context.span_id for span in world.found("cancelled")}) == 2
+
+
+async def test_what_is_asked_to_stop_while_it_runs_says_so_in_its_attempt(world: Traced) -> None:
+    (id,) = await world.enqueue(await world.create())
+    worker = await world.store.liveness.register("w", WorkerAbout("default"), world.clock.now(), DAY)
+    (route,) = await world.store.ready.routes()
+    assert await world.store.ready.claim(worker, [Ask(route.number, 1, 10)], world.clock.now()) is not None
+    await world.executions.cancel(ACTOR, id)
+
+    assert world.found("cancelled") == []
 
 
 async def test_an_execution_that_comes_by_itself_has_the_trace_of_its_own_id(world: Traced) -> None:

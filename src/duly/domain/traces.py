@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from duly.domain.ids import ExecutionId
 
+# In the place of an attempt's number: the end of what never began one.
+CANCELLED = -1
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _LONGEST = 256
 _MASK_128 = (1 << 128) - 1
@@ -51,7 +53,7 @@ def own_context(id: ExecutionId) -> TraceContext:
 
 
 def span_of(id: ExecutionId, attempt: int) -> int:
-    """The span of one attempt; 0 is what comes before the first."""
+    """The span of one attempt; 0 is what comes before the first, `CANCELLED` what is there instead of one."""
     return (((id.int + attempt) * _SPREAD_SPANS & _MASK_128) >> 64) or 1
 
 

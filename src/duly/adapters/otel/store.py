@@ -16,15 +16,16 @@ from duly.domain.decide import Firing
 from duly.domain.execution import Claimed, Finished, LeaseId, Lost, NewExecution, Verdict, WorkerId
 from duly.domain.fairness import Ask
 from duly.domain.ids import ExecutionId, job_text
-from duly.domain.instants import Instant
+from duly.domain.instants import Instant, Micros
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import Outcome, State, is_final
-from duly.domain.traces import TraceContext, own_context, parse_traceparent, sampled_among, span_of
+from duly.domain.traces import CANCELLED, TraceContext, own_context, parse_traceparent, sampled_among, span_of
 from duly.ports.clock import Clock
 from duly.ports.flows import Added, Flows, NewStep
 from duly.ports.letters import Letters
 from duly.ports.store import (
     Admission,
+    Cancels,
     EnqueueReport,
     FireReport,
     Idempotency,
@@ -53,6 +54,7 @@ def traced(store: Store, tracing: Tracing, attempts: Attempts, clock: Clock) -> 
         losses=cast(Losses, TracedLosses(store.losses, *around)),
         flows=cast(Flows, TracedFlows(store.flows, *around)),
         letters=cast(Letters, TracedLetters(store.letters, *around)),
+        cancels=cast(Cancels, TracedCancels(store.cancels, *around)),
     )
 
 
@@ -272,6 +274,28 @@ class TracedLosses(_Around):
         own = TraceContext(parent.trace, span_of(id, attempt))
         why = "its worker was lost"
         self._tracing.tell("attempt", parent, lost.granted_at, now, told, own=own, kind=SpanKind.CONSUMER, links=before, failed=why)
+
+
+class TracedCancels(_Around):
+    """What is cancelled where it waits ends without an attempt that could say so."""
+
+    async def cancel(
+        self,
+        tenant: int,
+        ids: Sequence[ExecutionId],
+        by: str,
+        now: Instant,
+        kill_after: Micros | None = None,
+        *,
+        deed: Deed | None = None,
+    ) -> dict[ExecutionId, State]:
+        stands: dict[ExecutionId, State] = await self._inner.cancel(tenant, ids, by, now, kill_after, deed=deed)
+        over = [id for id, state in stands.items() if state is State.CANCELLED]
+        for id, parent in (await self._contexts(over)).items() if over else ():
+            # Under a computed id: two who cancel the same tell one span.
+            own = TraceContext(parent.trace, span_of(id, CANCELLED), parent.is_sampled)
+            self._tracing.tell("cancelled", parent, now, self._clock.now(), about(id, **{STATE: State.CANCELLED.name}), own=own)
+        return stands
 
 
 class TracedFlows(_Around):
