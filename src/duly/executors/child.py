@@ -271,7 +271,7 @@ class _ChildAttempt(Attempt):
         self._channel = channel
         self._told_at = -TELL_EVERY
 
-    def log(self, level: str, message: str, fields: dict[str, Any]) -> None:
+    def log(self, level: str, message: str, fields: dict[str, Any], unkept: int = 0) -> None:
         self._channel.send(Log(level, message, fields))
 
     def beat(self) -> None:
