@@ -35,7 +35,7 @@ from duly.ports.store import WorkerAbout
 from duly.ports.traces import Noted, carried, carrying
 from duly.usecases.bulk import Bulk, BulkAsk
 from duly.usecases.dead_letters import DeadLetters
-from duly.usecases.executions import Executions
+from duly.usecases.executions import Executions, Wanted
 from duly.usecases.jobs import Jobs
 from duly.usecases.overdue import Overdue
 from duly.usecases.quotas import Directory
@@ -207,6 +207,33 @@ async def test_what_is_asked_to_stop_while_it_runs_says_so_in_its_attempt(world:
     await world.executions.cancel(ACTOR, id)
 
     assert world.found("cancelled") == []
+
+
+async def test_no_wait_in_the_queue_begins_before_its_enqueue(world: Traced) -> None:
+    async def work(attempt: Attempt) -> None:
+        return None
+
+    world.handle("work", work)
+    job = await world.create()
+    now = world.clock.now()
+    wanted = [Wanted(None), Wanted(None, run_at=now - DAY), Wanted(None, run_at=now + SECOND)]
+    for context in (None, CALLER.text):
+        # It takes a moment from when they are made to when they are written.
+        with carrying(context):
+            new = await world.executions.headers(job, wanted)
+        world.clock.turn(0.02)
+        await world.executions.submit(new)
+        world.clock.turn(5)
+        await world.dispatcher().step(world.clock.now())
+        await world.hire()
+
+    began = {span.context.span_id: span.start_time or 0 for span in world.found("enqueue")}
+    claims = world.found("claim")
+    assert len(claims) == 2 * len(wanted)
+    for span in claims:
+        assert began[parent_of(span) or 0] <= (span.start_time or 0)
+    # And what was to run long ago does not begin long ago.
+    assert min(began.values()) >= now * 1000 - 1_000_000
 
 
 async def test_an_execution_that_comes_by_itself_has_the_trace_of_its_own_id(world: Traced) -> None:

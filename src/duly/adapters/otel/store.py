@@ -19,7 +19,7 @@ from duly.domain.ids import ExecutionId, job_text
 from duly.domain.instants import Instant, Micros
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import Outcome, State, is_final
-from duly.domain.traces import CANCELLED, TraceContext, own_context, parse_traceparent, sampled_among, span_of
+from duly.domain.traces import CANCELLED, TraceContext, own_context, parse_traceparent, sampled_among, span_of, waits_since
 from duly.ports.clock import Clock
 from duly.ports.flows import Added, Flows, NewStep
 from duly.ports.letters import Letters
@@ -111,7 +111,9 @@ class _Entrance(_Around):
             if parent is None:
                 continue
             told = about(asked[0].id, **{JOB: job_text(asked[0].job_id), BATCH: len(asked)})
-            span = self._tracing.span("enqueue", parent, now, told, kind=SpanKind.PRODUCER)
+            # Its headers were made a moment ago, and some wait since then: no child begins before its parent.
+            since = min(now, *(waits_since(one.id, one.due_at) for one in asked))
+            span = self._tracing.span("enqueue", parent, since, told, kind=SpanKind.PRODUCER)
             spans.append(span)
             noted += [Noted(one.id, one.tenant, context_of(span).text) for one in asked]
         if noted and self._traces is not None:
@@ -143,7 +145,8 @@ class _Entrance(_Around):
             # Who asks within a trace that nobody keeps is as one that asks outside of any.
             if self._tracing.is_traced(one.id) and (one.trace is None or _sampled(one.trace) is None):
                 told = about(one.id, **{JOB: job_text(one.job_id), "duly.trigger": one.trigger.name})
-                self._tracing.tell("enqueue", None, now, self._clock.now(), told, own=own_context(one.id), kind=SpanKind.PRODUCER)
+                since = min(now, waits_since(one.id, one.due_at))
+                self._tracing.tell("enqueue", None, since, self._clock.now(), told, own=own_context(one.id), kind=SpanKind.PRODUCER)
         return answer
 
 
@@ -230,7 +233,7 @@ class TracedReady(_Around):
         for nth, context in found.items():
             id, attempt = claimed.ids[nth], claimed.attempts[nth]
             # When a retry was due its header does not say.
-            since = claimed.due_ats[nth] if attempt == 1 else now
+            since = waits_since(id, claimed.due_ats[nth]) if attempt == 1 else now
             told = about(id, **{ATTEMPT: attempt, "duly.lease": claimed.lease})
             self._tracing.tell("claim", context, since, max(taken, since), told)
             self._attempts.expect(id, context)
