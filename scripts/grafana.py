@@ -46,6 +46,12 @@ ROWS: list[tuple[str, list[Panel]]] = [
                 ],
                 HALF,
             ),
+            (
+                "Missing and overrunning",
+                "none",
+                [("max(duly_fires_missing)", "fires not on record"), ("max(duly_overruns)", "overrun")],
+                HALF,
+            ),
             ("Skipped", "ops", [("sum by (reason) (rate(duly_skips_total[$__rate_interval]))", "{{reason}}")], HALF),
         ],
     ),

@@ -110,7 +110,8 @@ def metrics() -> str:
         "Added up over all processes they are what the ledger says, whenever nothing is under way. What nobody counts: a process that was "
         "killed between the commit and its count, a commit whose answer was lost (a worker's success is reported again and counted then), "
         "and what other programs write through the SQL functions. A handler that completes its execution in a transaction and raises "
-        "afterwards has succeeded in the ledger and is counted by nobody.",
+        "afterwards has succeeded in the ledger and is counted by nobody. Where the values of labels are a closed list (states, outcomes, "
+        "reasons, kinds of writes and of failures), and where there are none, every series is there from the start as 0.",
         "**Gauges of the store** are the same from every server that one asks: take `max`, not `sum`. They are read when somebody asks, "
         "at most once a second, by bounded looks.",
         f"A metric has at most {MOST_SERIES} series; what comes after them is counted as `{OTHER}`. No label names a tenant unless "

@@ -64,7 +64,8 @@ def services_on(
     jobs = Jobs(store.definitions, Overdue(store.schedules, store.leases, quotas, transport), quotas, clock, entropy, transport)
     executions = Executions(jobs, store.intake, store.cancels, store.insights, quotas, clock, entropy, transport)
     keyring = Keyring(store.keys, clock, secrets.randbits)
-    read = StoreMetrics("default", store.readings, store.ready, store.loads, store.insights, store.leases, store.health, clock)
+    reads = (store.readings, store.ready, store.loads, store.insights, store.leases, store.figures, store.health)
+    read = StoreMetrics("default", *reads, clock)
     chosen: dict[str, Any] = {"ready": store.health.ping, "metrics": Metrics(more.get("telemetry"), [read])} | more
     return Services(
         jobs=jobs,

@@ -9,13 +9,15 @@ import msgspec
 from duly.domain.calendars import Calendar, Holiday
 from duly.domain.fire_audit import Flaw
 from duly.domain.ids import fire_id
-from duly.domain.instants import DAY, HOUR, Instant, from_rfc3339, to_rfc3339
+from duly.domain.instants import DAY, HOUR, MINUTE, Instant, from_rfc3339, to_rfc3339
 from duly.domain.job import Job
 from duly.domain.lifecycle import State
 from duly.ports.fire_audit import MissedFilter
 from duly.ports.store import ExecutionFilter
-from duly.roles.auditor import Auditor
+from duly.ports.wall import behind_wall
+from duly.roles.auditor import Auditor, AuditorSettings
 from duly.roles.dispatcher import Dispatcher
+from duly.usecases.alerting.alerts import Alerts
 from duly.wire.jobs import JobShape
 from tests.alerts.conftest import Town
 from tests.conformance.ledger import raw
@@ -112,6 +114,30 @@ async def test_a_healthy_week_has_nothing_missing_and_what_is_removed_from_it_is
 async def change(town: Town, job: Job, **shape: object) -> None:
     body = {"name": job.version.spec.name, "target": {"handler": "work"}, **shape}
     await town.jobs.change(ACTOR, job.id, msgspec.json.decode(msgspec.json.encode(body), type=JobShape), None)
+
+
+async def test_a_tenant_is_told_how_far_the_audit_has_come_while_the_first_round_is_under_way(town: Town) -> None:
+    for name in ("one", "two", "three"):
+        await town.create(name=name, schedule="* * * * *")
+    alerts = Alerts(town.store.alerts, town.store.figures, town.store.fire_audit, town.pager, town.clock, town.entropy)
+    auditor, wanted = town.auditor(jobs=1), MissedFilter(1)
+    with behind_wall(1):
+        assert await alerts.missed(wanted) == ([], None, 0)
+
+    begun = town.clock.now() - AuditorSettings().grace
+    await auditor.step(town.clock.now())
+    # The wall of a store that has one hides the audit of all from those who ask as their tenant.
+    with behind_wall(1):
+        _, standing, _ = await alerts.missed(wanted)
+    assert standing is not None
+    assert (standing.is_under_way, standing.audited_to, standing.looked_at) == (True, begun, 0)
+    await audit_round(town, auditor)
+    town.clock.turn(120)
+    await audit_round(town, auditor)
+    with behind_wall(1):
+        missed, standing, count = await alerts.missed(wanted)
+    assert standing is not None
+    assert (standing.audited_to, standing.looked_at, len(missed), count) == (begun + 2 * MINUTE, 3, 3, 3)
 
 
 async def test_a_dispatcher_that_stands_still_is_noticed_and_what_it_makes_up_for_is_resolved(town: Town) -> None:

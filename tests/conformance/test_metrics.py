@@ -20,12 +20,15 @@ from duly.domain.access import Actor, Role
 from duly.domain.catchup import CatchUpPolicy
 from duly.domain.errors import Unavailable
 from duly.domain.execution import LogLine
+from duly.domain.expected import Sketch
+from duly.domain.fire_audit import Flaw, Missed
 from duly.domain.instants import DAY, HOUR, MINUTE, SECOND
 from duly.domain.lifecycle import Outcome, State
 from duly.domain.metrics import catalogue
 from duly.domain.metrics.metric import Metric
 from duly.domain.overlap import OverlapPolicy
 from duly.domain.workflow.step import Step
+from duly.ports.fire_audit import Found, Round
 from duly.ports.letters import Settling
 from duly.ports.store import WorkerAbout
 from duly.usecases.inspect import Counts, Fleet
@@ -71,6 +74,7 @@ class Counting:
             store.loads,
             store.insights,
             store.leases,
+            store.figures,
             store.health,
             self.clock,
             by_tenant=by_tenant,
@@ -125,7 +129,15 @@ async def assert_all_agree(counting: Counting) -> None:
     # What has not happened is 0 to one and nothing to the other.
     told = {metric.name: counting.counted(metric) for metric in truth}
     assert told == {metric.name: {key: count for key, count in found.items() if count} for metric, found in truth.items()}
+    assert_nothing_was_born_late(counting)
     await assert_what_stands_agrees(counting)
+
+
+def assert_nothing_was_born_late(counting: Counting) -> None:
+    """Whatever was counted has been there as 0 from the start, where the values of the labels are a closed list."""
+    for family in counting.meter.families():
+        if (known := catalogue.FROM_THE_START.get(family.metric)) is not None:
+            assert {sample.labels for sample in family.samples} == set(known), family.metric.name
 
 
 async def assert_what_stands_agrees(counting: Counting) -> None:
@@ -348,6 +360,7 @@ async def test_what_the_store_refuses_is_counted_by_what_it_was(counting: Counti
     await world.own_shards("another")
     await store.leases.renew("dispatcher", {0: 1, 1: 1}, world.now, MINUTE)
 
+    assert_nothing_was_born_late(counting)
     assert counting.counted(catalogue.REFUSED) == {"finish": 1, "checkpoint": 1, "log": 2, "fire": 1, "renew": 2}
     assert counting.counted(catalogue.ATTEMPTS) == {"WORKER_LOST": 1}
 
@@ -412,6 +425,43 @@ async def test_how_long_the_longest_has_run_is_told_by_pool(counting: Counting) 
     await world.claimed(worker, 1)
 
     assert await counting.gauges(catalogue.POOL_LONGEST) == {"default": 90.0}
+
+
+async def test_what_the_auditor_misses_is_told_until_it_comes_to_light(counting: Counting) -> None:
+    world, audit = counting.world, counting.world.store.fire_audit
+    job = await world.job(every=MINUTE)
+    assert await counting.gauges(catalogue.MISSING) == {"": 0}
+
+    assert await audit.take("auditor", world.now, HOUR)
+    lost = [Missed(job.id, world.now - nth * MINUTE, 1, Flaw.MISSING, world.now) for nth in (1, 2, 3)]
+    await audit.found("auditor", Round(), Found(lost), world.now)
+    assert await counting.gauges(catalogue.MISSING) == {"": 3}
+    await audit.found("auditor", Round(), Found(resolved=[(item.job_id, item.at) for item in lost[:2]]), world.now)
+    assert await counting.gauges(catalogue.MISSING) == {"": 1}
+
+
+async def test_what_runs_for_longer_than_its_job_mostly_takes_is_told(counting: Counting) -> None:
+    world, store = counting.world, counting.world.store
+    known, unknown = await world.job(), await world.job()
+    usual = Sketch()
+    usual.add([20 * SECOND] * 10, world.now)
+    await store.figures.count(0, None, known.id, {known.id: (1, usual)}, world.now)
+    worker = await world.worker(ttl=DAY)
+    await world.enqueue(known, 3)
+    first = await world.claimed(worker, of=[known])
+    await world.enqueue(unknown, 2)
+    await world.claimed(worker, of=[unknown])
+
+    world.turn(35 * SECOND)
+    await world.enqueue(known, 1)
+    await world.claimed(worker, of=[known])
+    assert await counting.gauges(catalogue.OVERRUNS) == {"": 0}
+    world.turn(10 * SECOND)
+    assert await counting.gauges(catalogue.OVERRUNS) == {"": 3}
+    # The rest of the lease is still held.
+    await store.outcomes.finish(worker, await world.ended(first, Outcome.SUCCEEDED, [first.ids[0]]), [], world.now)
+    await store.outcomes.finish(worker, await world.ended(first, Outcome.FAILED, [first.ids[1]]), [], world.now)
+    assert await counting.gauges(catalogue.OVERRUNS) == {"": 1}
 
 
 async def test_a_store_that_is_away_is_said_to_be_and_nothing_else_of_it(counting: Counting, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,9 @@ from duly.adapters.otel.tracing import Tracing
 from duly.adapters.sql.bell import Bell
 from duly.adapters.sql.engine import Engine
 from duly.adapters.sql.store import store_on
+from duly.domain.bulk import BulkAction, Match
 from duly.domain.fairness import Ask
-from duly.domain.ids import ExecutionId, id_floor
+from duly.domain.ids import ExecutionId, execution_text, id_floor
 from duly.domain.instants import DAY, SECOND
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import Outcome, State
@@ -32,13 +33,15 @@ from duly.ports.endings import Failure
 from duly.ports.handlers import Attempt
 from duly.ports.store import WorkerAbout
 from duly.ports.traces import Noted, carried, carrying
-from duly.usecases.executions import Executions
+from duly.usecases.bulk import Bulk, BulkAsk
+from duly.usecases.dead_letters import DeadLetters
+from duly.usecases.executions import Executions, Wanted
 from duly.usecases.jobs import Jobs
 from duly.usecases.overdue import Overdue
 from duly.usecases.quotas import Directory
 from tests.conformance.workflows import Works
 from tests.conformance.world import World as Ledger
-from tests.roles.conftest import HandClock, World, run_until_idle
+from tests.roles.conftest import ACTOR, HandClock, World, run_until_idle
 
 CALLER = TraceContext(0xABCDEF, 0x1234)
 
@@ -117,6 +120,120 @@ async def test_what_is_enqueued_within_a_trace_belongs_to_it_and_retries_are_lin
     assert "hunter2" not in (first.status.description or "")
     assert [link.context.span_id for link in second.links] == [first.context.span_id]
     assert first.context.span_id == span_of(id, 1)
+
+
+async def dead(world: Traced, count: int) -> list[ExecutionId]:
+    """Executions that have died; of those who begin again nobody dies."""
+    died: list[ExecutionId] = []
+
+    async def die_once(attempt: Attempt) -> None:
+        if attempt.id in died:
+            raise Failure("no luck")
+
+    world.handle("work", die_once)
+    died += await world.enqueue(await world.create(retryPolicy={"maxAttempts": 1}), count)
+    await world.hire()
+    world.spans.clear()
+    return died
+
+
+async def test_a_replay_belongs_to_the_trace_in_which_it_was_asked_for(world: Traced) -> None:
+    id, other = await dead(world, 2)
+    letters = DeadLetters(world.store.letters, world.executions, world.clock, world.transport)
+    with carrying(CALLER.text):
+        new = await letters.replay(ACTOR, id, None)
+    await world.hire()
+
+    enqueue, attempt = world.only("enqueue"), world.only("attempt job")
+    assert {span.context.trace_id for span in world.found()} == {CALLER.trace}
+    assert parent_of(enqueue) == CALLER.span
+    assert {parent_of(attempt), parent_of(world.only("claim"))} == {enqueue.context.span_id}
+    assert attempt.context.span_id == span_of(new.id, 1)
+
+    # Once more, when it is settled already: of the call that wrote nothing there is no span.
+    world.spans.clear()
+    with carrying(CALLER.text):
+        await letters.replay(ACTOR, id, None)
+    await world.hire()
+    enqueue, attempt = world.only("enqueue"), world.only("attempt job")
+    assert (parent_of(enqueue), parent_of(attempt)) == (CALLER.span, enqueue.context.span_id)
+
+    # By a retry, outside of any trace: then it has its own, with a beginning.
+    world.spans.clear()
+    again = await letters.retry(ACTOR, other)
+    await world.hire()
+    enqueue, attempt = world.only("enqueue"), world.only("attempt job")
+    assert (own_of(enqueue), parent_of(attempt)) == (own_context(again.id), enqueue.context.span_id)
+
+
+@pytest.mark.parametrize("action", [BulkAction.REPLAY, BulkAction.RETRY])
+async def test_what_is_replayed_in_bulk_belongs_to_the_trace_of_the_call(world: Traced, action: BulkAction) -> None:
+    ids = await dead(world, 3)
+    hints = world.transport
+    bulk = Bulk(world.store.letters, world.jobs, world.executions, world.clock, world.entropy, hints)
+    with carrying(CALLER.text):
+        await bulk.start(ACTOR, BulkAsk(action=action, match=Match(ids=tuple(ids))))
+    await world.hire()
+
+    enqueue = world.only("enqueue")
+    assert (parent_of(enqueue), dict(enqueue.attributes or {})["duly.batch.size"]) == (CALLER.span, 3)
+    assert {parent_of(span) for span in world.found("attempt job")} == {enqueue.context.span_id}
+    assert {span.context.trace_id for span in world.found()} == {CALLER.trace}
+    assert len(world.found("attempt job")) == 3
+
+
+async def test_what_is_cancelled_before_it_begins_says_so_in_its_trace(world: Traced) -> None:
+    job = await world.create()
+    (own,) = await world.enqueue(job)
+    with carrying(CALLER.text):
+        (given,) = await world.enqueue(job)
+    for id in (own, given):
+        await world.executions.cancel(ACTOR, id)
+
+    first, second = world.found("enqueue")
+    for span, enqueue, id in zip(world.found("cancelled"), (first, second), (own, given), strict=True):
+        assert (span.context.trace_id, parent_of(span)) == (enqueue.context.trace_id, enqueue.context.span_id)
+        assert dict(span.attributes or {}) == {"duly.execution.id": execution_text(id), "duly.state": "CANCELLED"}
+    # Asked once more, by somebody who came to it at the same time: the same span.
+    await world.store.cancels.cancel(1, [own], "test", world.clock.now())
+    assert len({span.context.span_id for span in world.found("cancelled")}) == 2
+
+
+async def test_what_is_asked_to_stop_while_it_runs_says_so_in_its_attempt(world: Traced) -> None:
+    (id,) = await world.enqueue(await world.create())
+    worker = await world.store.liveness.register("w", WorkerAbout("default"), world.clock.now(), DAY)
+    (route,) = await world.store.ready.routes()
+    assert await world.store.ready.claim(worker, [Ask(route.number, 1, 10)], world.clock.now()) is not None
+    await world.executions.cancel(ACTOR, id)
+
+    assert world.found("cancelled") == []
+
+
+async def test_no_wait_in_the_queue_begins_before_its_enqueue(world: Traced) -> None:
+    async def work(attempt: Attempt) -> None:
+        return None
+
+    world.handle("work", work)
+    job = await world.create()
+    now = world.clock.now()
+    wanted = [Wanted(None), Wanted(None, run_at=now - DAY), Wanted(None, run_at=now + SECOND)]
+    for context in (None, CALLER.text):
+        # It takes a moment from when they are made to when they are written.
+        with carrying(context):
+            new = await world.executions.headers(job, wanted)
+        world.clock.turn(0.02)
+        await world.executions.submit(new)
+        world.clock.turn(5)
+        await world.dispatcher().step(world.clock.now())
+        await world.hire()
+
+    began = {span.context.span_id: span.start_time or 0 for span in world.found("enqueue")}
+    claims = world.found("claim")
+    assert len(claims) == 2 * len(wanted)
+    for span in claims:
+        assert began[parent_of(span) or 0] <= (span.start_time or 0)
+    # And what was to run long ago does not begin long ago.
+    assert min(began.values()) >= now * 1000 - 1_000_000
 
 
 async def test_an_execution_that_comes_by_itself_has_the_trace_of_its_own_id(world: Traced) -> None:

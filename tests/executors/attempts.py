@@ -21,8 +21,8 @@ class WatchedAttempt(Attempt):
     __slots__ = ("_changed",)
     _changed: asyncio.Event
 
-    def log(self, level: str, message: str, fields: dict[str, Any]) -> None:
-        super().log(level, message, fields)
+    def log(self, level: str, message: str, fields: dict[str, Any], unkept: int = 0) -> None:
+        super().log(level, message, fields, unkept)
         self._changed.set()
 
     async def line(self, start: str) -> str:

@@ -226,10 +226,49 @@ def test_lines_past_the_limit_are_counted_at_the_end() -> None:
 
 def test_so_are_bytes_past_the_limit() -> None:
     fits = MOST_BYTES // LONGEST_LINE
-    lines = flooded(LONGEST_LINE + 100, fits + 3).logs
+    lines = flooded(LONGEST_LINE, fits + 3).logs
 
     assert len(lines) == fits + 2
     assert lines[-1].message == f"not kept: 3 lines, {3 * LONGEST_LINE:,} bytes"
+
+
+async def test_a_line_that_is_cut_says_how_much_of_it_is_not_there() -> None:
+    def handler() -> None:
+        print("z" * 50_000)
+        log.info("y" * 20_000)
+        for _ in range(100):
+            print("x" * 1000, end="")
+        print(end="\nshort\n")
+        print("w" * 40_000, end="")
+
+    attempt = await ran(handler)
+
+    lines = [line.message for line in attempt.logs or []]
+    assert [line[0] for line in lines] == ["z", "y", "x", "s", "w"]
+    for line, whole in ((lines[0], 50_000), (lines[1], 20_000), (lines[2], 100_000), (lines[4], 40_000)):
+        kept = len(line) - len(line.lstrip(line[0]))
+        assert line[kept:] == f"… ({whole - kept:,} more characters were not kept)"
+        assert 16_000 < len(line) <= LONGEST_LINE
+    assert lines[3] == "short"
+
+
+async def test_a_secret_where_a_line_is_cut_is_hidden_all_the_same() -> None:
+    attempt = python("said")
+    attempt.extras.veil = Veil(["hunter2-hunter2-hunter2"])
+
+    def handler() -> None:
+        for piece in ("z" * (LONGEST_LINE - 75), "hunter2-hun", "ter2-hunter2", "z" * 50_000):
+            print(piece, end="")
+
+    (line,) = (await ran(handler, attempt=attempt)).logs or []
+
+    assert "hunter" not in line.message
+
+
+def test_a_line_as_long_as_a_line_may_be_is_not_cut() -> None:
+    (line,) = flooded(LONGEST_LINE, 1).logs or []
+
+    assert line.message == "0 ".ljust(LONGEST_LINE, "x")
 
 
 def test_levels_of_records_are_levels_of_lines() -> None:

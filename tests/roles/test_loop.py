@@ -7,6 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from duly.adapters.prometheus.meter import Meter
+from duly.domain.metrics import catalogue
+from duly.ports.telemetry import heard_by
 from duly.roles import loop
 from duly.testing.clocks import NodeClock, StoreClock
 from duly.testing.loop import SimulatedLoop
@@ -174,3 +177,12 @@ async def test_who_is_cancelled_while_the_one_call_outlasts_the_failed_other_tak
         await task
 
     assert never.cancelled()
+
+
+def test_how_a_role_fails_is_told_as_zero_before_it_has() -> None:
+    meter = Meter()
+    with heard_by(meter):
+        run(1.0, None)
+
+    (told,) = [family.samples for family in meter.families() if family.metric is catalogue.ROLE_FAILURES]
+    assert told == [(("stepped", "fault"), 0, ()), (("stepped", "unavailable"), 0, ())]

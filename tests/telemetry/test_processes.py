@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open
+from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
 from duly import compose, config
 from duly.domain.access import Actor, Role
@@ -28,6 +31,7 @@ from duly.sdk import calls
 from duly.sdk.client import Client
 from duly.usecases.executions import Wanted
 from duly.wire.jobs import JobShape, TargetShape
+from tests.telemetry.promtool import promtool_says
 
 ADMIN = Actor(1, "default", Role.ADMIN, "test")
 
@@ -39,6 +43,8 @@ class Collector:
     url: str = ""
     spans: list[Span] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
+    # Of the last message.
+    names: list[str] = field(default_factory=list)
     resources: set[str] = field(default_factory=set)
     headers: list[str] = field(default_factory=list)
 
@@ -64,6 +70,7 @@ class Collector:
                 self.resources |= {one.value.string_value for one in traced.resource.attributes if one.key == "service.name"}
         elif path == "/v1/metrics":
             for told in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+                self.names = [metric.name for scope in told.scope_metrics for metric in scope.metrics]
                 for scope in told.scope_metrics:
                     for metric in scope.metrics:
                         points = metric.sum.data_points or metric.gauge.data_points
@@ -225,6 +232,33 @@ async def test_a_server_shows_what_it_did_and_what_the_store_says(tmp_path: Path
             assert 'duly_http_requests_total{method="other",route="other",status="401"} 1\n' in text
             assert "duly_outcomes_total" in text
             await until_true(lambda: _has_shards(client))
+
+
+async def test_what_a_server_shows_is_valid_to_the_last_line(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, DULY_ADMIN_KEY="duly_" + "k" * 60, DULY_METRICS_PUBLIC="true", DULY_METRICS_TENANTS="true")
+    async with serving(settings, ("api", "dispatcher", "sweeper", "pruner", "alerter", "worker")) as service:
+        assert service.api is not None
+        await run_echo(service)
+        async with httpx.AsyncClient(base_url=service.api.url) as client:
+            plain = (await client.get("/metrics")).text
+            opened = (await client.get("/metrics", headers={"accept": "application/openmetrics-text"})).text
+
+    for text, parse in ((plain, parse_plain), (opened, parse_open)):
+        families = list(parse(text))
+        assert [name for name, count in Counter(family.name for family in families).items() if count > 1] == []
+        values = {sample.name: sample.value for family in families for sample in family.samples}
+        assert values["process_cpu_seconds_total"] > 0
+    assert promtool_says(plain) == (0, "")
+
+
+async def test_a_collector_gets_every_metric_once(tmp_path: Path) -> None:
+    async with collecting() as collector:
+        settings = settings_of(tmp_path, DULY_OTLP_URL=collector.url, DULY_OTLP_EVERY="1h")
+        async with serving(settings, ("worker",)):
+            await asyncio.sleep(0)
+
+    assert [name for name, count in Counter(collector.names).items() if count > 1] == []
+    assert collector.metrics["process_cpu_seconds/"] > 0
 
 
 async def _has_shards(client: httpx.AsyncClient) -> bool:

@@ -34,6 +34,7 @@ def metrics_of(nodes: Sequence[Node], *, reads: bool = True) -> Metrics:
             node.store.loads,
             node.store.insights,
             node.store.leases,
+            node.store.figures,
             node.store.health,
             node.clock,
             by_tenant=settings.telemetry.by_tenant,

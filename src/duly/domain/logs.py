@@ -11,6 +11,8 @@ LEVELS = ("debug", "info", "warning", "error")
 MOST_LINES = 10_000
 MOST_BYTES = 4 << 20
 LONGEST_LINE = 16_384
+# What a line that was cut says of it has room in so much.
+_ROOM = 64
 # A line says so when the rest is not kept, and another at the end says how much that was: they come on top.
 
 
@@ -50,6 +52,14 @@ class Allowance:
         self.lines_left -= 1
         self.bytes_left -= size
         return True
+
+
+def shortened(line: str, unkept: int = 0) -> str:
+    """A line as it is kept: one that is too long says at its end how much is not there. `unkept` characters of that nobody has any more."""
+    if len(line) <= LONGEST_LINE and not unkept:
+        return line
+    kept = line[: LONGEST_LINE - _ROOM]
+    return f"{kept}… ({len(line) - len(kept) + unkept:,} more characters were not kept)"
 
 
 def limit_words(lines: int = MOST_LINES, size: int = MOST_BYTES) -> str:

@@ -12,8 +12,11 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from duly.domain.ids import ExecutionId
+from duly.domain.ids import ExecutionId, instant_of
+from duly.domain.instants import Instant
 
+# In the place of an attempt's number: the end of what never began one.
+CANCELLED = -1
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _LONGEST = 256
 _MASK_128 = (1 << 128) - 1
@@ -51,8 +54,13 @@ def own_context(id: ExecutionId) -> TraceContext:
 
 
 def span_of(id: ExecutionId, attempt: int) -> int:
-    """The span of one attempt; 0 is what comes before the first."""
+    """The span of one attempt; 0 is what comes before the first, `CANCELLED` what is there instead of one."""
     return (((id.int + attempt) * _SPREAD_SPANS & _MASK_128) >> 64) or 1
+
+
+def waits_since(id: ExecutionId, due_at: Instant) -> Instant:
+    """From when on an execution could be taken: when it was due, but not before it was made (what was to run in the past)."""
+    return max(due_at, instant_of(id))
 
 
 def bound_of(fraction: float) -> int:

@@ -17,13 +17,14 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TextIO
 
+from duly.domain.logs import LONGEST_LINE
 from duly.ports.current import current_attempt
 from duly.ports.handlers import Attempt
 from duly.ports.words import name_of, words_of
 
 LOGGING, PRINT = "logging", "print"
-# A line without an end: what is longer is cut, as a line in the log would be.
-LONGEST_PARTIAL = 16_384
+# Of a line without an end so much is held: more than is kept of it, so that a secret where it is cut is still whole when it is hidden.
+LONGEST_PARTIAL = 2 * LONGEST_LINE
 
 _LEVELS = ((logging.ERROR, "error"), (logging.WARNING, "warning"), (logging.INFO, "info"))
 # What a record has anyway; anything else was given as `extra`, and is a field.
@@ -87,8 +88,10 @@ class PrintKeeper(io.TextIOBase):
             extras = attempt.extras
             *lines, rest = (extras.partial + text).split("\n")
             for line in lines:
-                attempt.log("info", line.removesuffix("\r"), {})
+                attempt.log("info", line.removesuffix("\r"), {}, extras.unkept)
+                extras.unkept = 0
             extras.partial = rest[:LONGEST_PARTIAL]
+            extras.unkept += len(rest) - len(extras.partial)
         return written
 
     def flush(self) -> None:

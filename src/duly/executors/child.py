@@ -309,7 +309,7 @@ class _ChildAttempt(Attempt):
         self._channel = channel
         self._told_at = -TELL_EVERY
 
-    def log(self, level: str, message: str, fields: dict[str, Any]) -> None:
+    def log(self, level: str, message: str, fields: dict[str, Any], unkept: int = 0) -> None:
         # Made sayable here: an answer in its place would be taken for the end of the attempt.
         self._channel.send(Log(level, storable(self.redacted(message)), self._fields(fields)))
 

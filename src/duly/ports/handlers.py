@@ -16,7 +16,7 @@ from duly.domain.ids import ExecutionId, idempotency_key
 from duly.domain.instants import Instant
 from duly.domain.job import JobVersion, Target
 from duly.domain.lifecycle import Outcome
-from duly.domain.logs import LONGEST_LINE, Allowance, dropped_words, limit_words
+from duly.domain.logs import LONGEST_LINE, Allowance, dropped_words, limit_words, shortened
 from duly.domain.redaction import Veil, without_credentials, without_named
 from duly.domain.signature import Takes
 
@@ -56,6 +56,7 @@ class Extras:
         "progress",
         "target",
         "traceparent",
+        "unkept",
         "veil",
     )
 
@@ -64,6 +65,8 @@ class Extras:
         self.allowance: Allowance | None = None
         # The beginning of a line that its handler prints.
         self.partial = ""
+        # So many characters of it are more than a line can have.
+        self.unkept = 0
         self.logs_sent = 0
         self.progress: str | None = None
         self.beats = 0
@@ -229,12 +232,15 @@ class Attempt:
             raise RuntimeError("nobody keeps checkpoints of this attempt")
         return self.keeper(self, self.hidden_json(data))
 
-    def log(self, level: str, message: str, fields: dict[str, Any]) -> None:
-        """Keep a line; it reaches the store with the next flush. Past the limits one line says so, and the rest is counted only."""
+    def log(self, level: str, message: str, fields: dict[str, Any], unkept: int = 0) -> None:
+        """Keep a line; it reaches the store with the next flush. Past the limits one line says so, and the rest is counted only.
+
+        `unkept` characters at its end are not in the message any more.
+        """
         extras = self.extras
         if extras.logs is None or extras.allowance is None:
             extras.logs, extras.allowance = [], Allowance()
-        line = storable(self.redacted(message))[:LONGEST_LINE]
+        line = shortened(storable(self.redacted(message)), unkept)
         kept = self._fields(fields) if fields else fields
         allowance = extras.allowance
         if allowance.take(len(line) + (len(dumps(kept)) if kept else 0)):
@@ -259,8 +265,9 @@ class Attempt:
         """The handler has ended: what it had begun to print is a line, and what was not kept is counted in one."""
         extras = self.extras
         if extras.partial:
-            rest, extras.partial = extras.partial, ""
-            self.log("info", rest, {})
+            rest, unkept = extras.partial, extras.unkept
+            extras.partial, extras.unkept = "", 0
+            self.log("info", rest, {}, unkept)
         allowance = extras.allowance
         if extras.logs is not None and allowance is not None and allowance.dropped_lines and not allowance.is_told:
             allowance.is_told = True

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from duly.domain.errors import Unavailable
 from duly.domain.instants import SECOND, Instant, Micros
-from duly.domain.metrics.catalogue import ROLE_DID, ROLE_FAILURES, ROLE_SECONDS, ROLE_STEPS
+from duly.domain.metrics.catalogue import FAILURES, ROLE_DID, ROLE_FAILURES, ROLE_SECONDS, ROLE_STEPS
 from duly.ports.clock import Clock, Entropy
 from duly.ports.telemetry import Telemetry, listener
 
@@ -53,6 +53,8 @@ async def run(
 ) -> None:
     """Step the role until `stop` is set. `wait(seconds)` returns after so long, or earlier when there is something to do."""
     backoff, telemetry = 0.0, listener()
+    for kind in FAILURES:
+        telemetry.count(ROLE_FAILURES, (role.name, kind), 0)
     stopping = asyncio.ensure_future(stop.wait())
     try:
         while not stop.is_set():

@@ -8,7 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from duly.domain.alerts.judge import SHORTEST_OVERRUN, overrun_after
+from duly.domain.alerts.rule import FACTOR
 from duly.domain.errors import Unavailable
+from duly.domain.ids import JobId
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.lifecycle import State
 from duly.domain.metrics import Family, Metric, Sample
@@ -17,6 +20,7 @@ from duly.domain.metrics.tables import capped
 from duly.domain.scaling import Goal, Load, recommended, together
 from duly.ports.clock import Clock
 from duly.ports.dispatch import Leases, ShardLease
+from duly.ports.figures import Figures
 from duly.ports.readings import Readings
 from duly.ports.scaling import PoolLoads
 from duly.ports.store import Health, Insights, ReadyQueue
@@ -33,6 +37,9 @@ PATIENCE = 5.0
 STANDING_COUNTED_TO = 1_000_000
 LETTERS_COUNTED_TO = 10_000
 DEPTH_COUNTED_TO = 100_000
+MISSING_COUNTED_TO = 10_000
+# Of so many, those that have run longest, it is asked whether they overrun.
+RUNS_SAMPLED = 500
 # Of so many queues, those with the earliest heads, the wait is looked up.
 QUEUES_SAMPLED = 50
 SAMPLED = 20
@@ -46,6 +53,8 @@ class Reading:
     took: Micros
     standing: Mapping[State, int]
     letters: int
+    missing: int
+    overruns: int
     depths: Mapping[tuple[str, ...], int]
     waits: Mapping[tuple[str, ...], float]
     tenants: Mapping[str, tuple[int, float]]
@@ -67,6 +76,7 @@ class StoreMetrics:
         loads: PoolLoads,
         insights: Insights,
         leases: Leases,
+        figures: Figures,
         health: Health,
         clock: Clock,
         *,
@@ -79,6 +89,7 @@ class StoreMetrics:
         self._scaling = Scaling(loads, insights, ready, clock)
         self._insights = insights
         self._leases = leases
+        self._figures = figures
         self._health = health
         self._clock = clock
         self._by_tenant = by_tenant
@@ -146,6 +157,8 @@ class StoreMetrics:
             took,
             await self._readings.standing(STANDING_COUNTED_TO),
             await self._readings.open_letters(LETTERS_COUNTED_TO),
+            await self._readings.missing_fires(MISSING_COUNTED_TO),
+            await self._overruns(now),
             depths,
             waits,
             {names[number]: load for number, load in tenants.items() if number in names},
@@ -155,6 +168,17 @@ class StoreMetrics:
             await self._leases.shards(),
             now,
         )
+
+    async def _overruns(self, now: Instant) -> int:
+        """How many run for longer than a rule of the kind `overrun` lets them that says nothing else."""
+        began: dict[int, list[tuple[JobId, Instant]]] = defaultdict(list)
+        for tenant, job_id, since in await self._readings.long_runs(now - SHORTEST_OVERRUN, RUNS_SAMPLED):
+            began[tenant].append((job_id, since))
+        count = 0
+        for tenant, runs in began.items():
+            expected = await self._figures.expected(tenant, sorted({job_id for job_id, _ in runs}))
+            count += sum(now - since > overrun_after(expected[job_id], FACTOR) for job_id, since in runs if job_id in expected)
+        return count
 
 
 class Metrics:
@@ -224,6 +248,8 @@ def _together(read: Sequence[Reading]) -> list[Family]:
     return [
         Family(found.STANDING, [Sample((state.name,), sum(each.standing[state] for each in read)) for state in read[0].standing]),
         Family(found.DEAD_LETTERS, [Sample((), sum(each.letters for each in read))]),
+        Family(found.MISSING, [Sample((), sum(each.missing for each in read))]),
+        Family(found.OVERRUNS, [Sample((), sum(each.overruns for each in read))]),
         _family(found.DEPTH, [each.depths for each in read], sum),
         _family(found.OLDEST, [each.waits for each in read], max),
         *pool_families(pools),

@@ -16,14 +16,16 @@ from duly.domain.decide import Firing
 from duly.domain.execution import Claimed, Finished, LeaseId, Lost, NewExecution, Verdict, WorkerId
 from duly.domain.fairness import Ask
 from duly.domain.ids import ExecutionId, job_text
-from duly.domain.instants import Instant
+from duly.domain.instants import Instant, Micros
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import Outcome, State, is_final
-from duly.domain.traces import TraceContext, own_context, parse_traceparent, sampled_among, span_of
+from duly.domain.traces import CANCELLED, TraceContext, own_context, parse_traceparent, sampled_among, span_of, waits_since
 from duly.ports.clock import Clock
 from duly.ports.flows import Added, Flows, NewStep
+from duly.ports.letters import Letters
 from duly.ports.store import (
     Admission,
+    Cancels,
     EnqueueReport,
     FireReport,
     Idempotency,
@@ -51,6 +53,8 @@ def traced(store: Store, tracing: Tracing, attempts: Attempts, clock: Clock) -> 
         outcomes=cast(Outcomes, TracedOutcomes(store.outcomes, attempts, *around)),
         losses=cast(Losses, TracedLosses(store.losses, *around)),
         flows=cast(Flows, TracedFlows(store.flows, *around)),
+        letters=cast(Letters, TracedLetters(store.letters, *around)),
+        cancels=cast(Cancels, TracedCancels(store.cancels, *around)),
     )
 
 
@@ -92,8 +96,62 @@ class _Around:
         return {ids[nth]: context for nth, context in (await self._places(ids)).items()}
 
 
-class TracedIntake(_Around):
+class _Entrance(_Around):
     """Where executions come in: a span for each call that is in a trace, and the first span of each that has its own."""
+
+    async def _begin(self, executions: Sequence[NewExecution], now: Instant) -> list[Any]:
+        """A span for each trace that asks, and its context noted for what it asks for: before a worker can have it."""
+        by_trace: dict[str, list[NewExecution]] = {}
+        for execution in executions:
+            if execution.trace is not None:
+                by_trace.setdefault(execution.trace, []).append(execution)
+        spans, noted = [], []
+        for text, asked in by_trace.items():
+            parent = _sampled(text)
+            if parent is None:
+                continue
+            told = about(asked[0].id, **{JOB: job_text(asked[0].job_id), BATCH: len(asked)})
+            # Its headers were made a moment ago, and some wait since then: no child begins before its parent.
+            since = min(now, *(waits_since(one.id, one.due_at) for one in asked))
+            span = self._tracing.span("enqueue", parent, since, told, kind=SpanKind.PRODUCER)
+            spans.append(span)
+            noted += [Noted(one.id, one.tenant, context_of(span).text) for one in asked]
+        if noted and self._traces is not None:
+            await self._traces.note(noted)
+        return spans
+
+    async def _end(
+        self,
+        call: Any,
+        spans: Sequence[Any],
+        executions: Sequence[NewExecution],
+        now: Instant,
+        written: Callable[[Any], Sequence[NewExecution]] | None = None,
+    ) -> Any:
+        """Await the call; `written` says by its answer which of them it wrote, where that may be less than all."""
+        try:
+            answer = await call
+            if written is not None:
+                executions = written(answer)
+        except Exception as error:
+            for span in spans:
+                ended_badly(span, type(error).__name__)
+            raise
+        finally:
+            # A call that wrote nothing is told by nobody.
+            for span in spans if executions else ():
+                span.end(self._clock.now() * 1000)
+        for one in executions:
+            # Who asks within a trace that nobody keeps is as one that asks outside of any.
+            if self._tracing.is_traced(one.id) and (one.trace is None or _sampled(one.trace) is None):
+                told = about(one.id, **{JOB: job_text(one.job_id), "duly.trigger": one.trigger.name})
+                since = min(now, waits_since(one.id, one.due_at))
+                self._tracing.tell("enqueue", None, since, self._clock.now(), told, own=own_context(one.id), kind=SpanKind.PRODUCER)
+        return answer
+
+
+class TracedIntake(_Entrance):
+    """What is enqueued."""
 
     async def enqueue(self, executions: Sequence[NewExecution], now: Instant, deeds: Sequence[Deed] = ()) -> EnqueueReport:
         spans = await self._begin(executions, now)
@@ -111,41 +169,18 @@ class TracedIntake(_Around):
         spans = await self._begin(executions, now)
         return cast(Admission, await self._end(self._inner.enqueue_within(calls, now, deeds), spans, executions, now))
 
-    async def _begin(self, executions: Sequence[NewExecution], now: Instant) -> list[Any]:
-        """A span for each trace that asks, and its context noted for what it asks for: before a worker can have it."""
-        by_trace: dict[str, list[NewExecution]] = {}
-        for execution in executions:
-            if execution.trace is not None:
-                by_trace.setdefault(execution.trace, []).append(execution)
-        spans, noted = [], []
-        for text, asked in by_trace.items():
-            parent = _sampled(text)
-            if parent is None:
-                continue
-            told = about(asked[0].id, **{JOB: job_text(asked[0].job_id), BATCH: len(asked)})
-            span = self._tracing.span("enqueue", parent, now, told, kind=SpanKind.PRODUCER)
-            spans.append(span)
-            noted += [Noted(one.id, one.tenant, context_of(span).text) for one in asked]
-        if noted and self._traces is not None:
-            await self._traces.note(noted)
-        return spans
 
-    async def _end(self, call: Any, spans: Sequence[Any], executions: Sequence[NewExecution], now: Instant) -> Any:
-        try:
-            answer = await call
-        except Exception as error:
-            for span in spans:
-                ended_badly(span, type(error).__name__)
-            raise
-        finally:
-            for span in spans:
-                span.end(self._clock.now() * 1000)
-        for one in executions:
-            # Who asks within a trace that nobody keeps is as one that asks outside of any.
-            if self._tracing.is_traced(one.id) and (one.trace is None or _sampled(one.trace) is None):
-                told = about(one.id, **{JOB: job_text(one.job_id), "duly.trigger": one.trigger.name})
-                self._tracing.tell("enqueue", None, now, self._clock.now(), told, own=own_context(one.id), kind=SpanKind.PRODUCER)
-        return answer
+class TracedLetters(_Entrance):
+    """What is replayed: new executions too, written with what is said of the old ones."""
+
+    async def replay(
+        self, replays: Sequence[tuple[ExecutionId, NewExecution]], by: str, now: Instant, *, deed: Deed | None = None
+    ) -> set[ExecutionId]:
+        new = [one for _, one in replays]
+        spans = await self._begin(new, now)
+        call = self._inner.replay(replays, by, now, deed=deed)
+        answer = await self._end(call, spans, new, now, lambda ours: [one for old, one in replays if old in ours])
+        return cast(set[ExecutionId], answer)
 
 
 class TracedSchedules(_Around):
@@ -198,7 +233,7 @@ class TracedReady(_Around):
         for nth, context in found.items():
             id, attempt = claimed.ids[nth], claimed.attempts[nth]
             # When a retry was due its header does not say.
-            since = claimed.due_ats[nth] if attempt == 1 else now
+            since = waits_since(id, claimed.due_ats[nth]) if attempt == 1 else now
             told = about(id, **{ATTEMPT: attempt, "duly.lease": claimed.lease})
             self._tracing.tell("claim", context, since, max(taken, since), told)
             self._attempts.expect(id, context)
@@ -242,6 +277,28 @@ class TracedLosses(_Around):
         own = TraceContext(parent.trace, span_of(id, attempt))
         why = "its worker was lost"
         self._tracing.tell("attempt", parent, lost.granted_at, now, told, own=own, kind=SpanKind.CONSUMER, links=before, failed=why)
+
+
+class TracedCancels(_Around):
+    """What is cancelled where it waits ends without an attempt that could say so."""
+
+    async def cancel(
+        self,
+        tenant: int,
+        ids: Sequence[ExecutionId],
+        by: str,
+        now: Instant,
+        kill_after: Micros | None = None,
+        *,
+        deed: Deed | None = None,
+    ) -> dict[ExecutionId, State]:
+        stands: dict[ExecutionId, State] = await self._inner.cancel(tenant, ids, by, now, kill_after, deed=deed)
+        over = [id for id, state in stands.items() if state is State.CANCELLED]
+        for id, parent in (await self._contexts(over)).items() if over else ():
+            # Under a computed id: two who cancel the same tell one span.
+            own = TraceContext(parent.trace, span_of(id, CANCELLED), parent.is_sampled)
+            self._tracing.tell("cancelled", parent, now, self._clock.now(), about(id, **{STATE: State.CANCELLED.name}), own=own)
+        return stands
 
 
 class TracedFlows(_Around):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from duly.domain.instants import SECOND
 from duly.domain.metrics import Family, Kind, Metric, Sample
-from duly.domain.metrics.catalogue import CATALOGUE
+from duly.domain.metrics.catalogue import CATALOGUE, FROM_THE_START, OF_SYSTEM
 from duly.domain.metrics.tables import CounterTable, HistogramTable
 
 
@@ -14,13 +14,17 @@ class Meter:
     """The numbers of one process since it started. Every metric that a process has told once stays, so that rates can be computed."""
 
     def __init__(self) -> None:
-        self._counters = {metric: CounterTable(metric) for metric in CATALOGUE if metric.kind is Kind.COUNTER}
-        self._histograms = {metric: HistogramTable(metric) for metric in CATALOGUE if metric.kind is Kind.HISTOGRAM}
+        ours = [metric for metric in CATALOGUE if metric not in OF_SYSTEM]
+        self._counters = {metric: CounterTable(metric) for metric in ours if metric.kind is Kind.COUNTER}
+        self._histograms = {metric: HistogramTable(metric) for metric in ours if metric.kind is Kind.HISTOGRAM}
         self._watched: dict[Metric, dict[tuple[str, ...], Callable[[], float]]] = {}
         for table in self._counters.values():
-            if not table.metric.labels:
-                # What has not happened yet is 0: an alert on its growth must see the first one.
-                table.add((), 0)
+            # What has not happened yet is 0: an alert on its growth must see the first one.
+            for labels in FROM_THE_START.get(table.metric, () if table.metric.labels else ((),)):
+                table.add(labels, 0)
+        for spread in self._histograms.values():
+            if not spread.metric.labels:
+                spread.begin(())
 
     def count(self, metric: Metric, labels: tuple[str, ...] = (), by: float = 1) -> None:
         self._counters[metric].add(labels, by)

@@ -185,11 +185,16 @@ def _missed(rule: Rule, job: Watched, runs: Sequence[Run], missing: Sequence[Mis
     return _Trouble(job, True, f"{job.name} was missed: {what}", lines, first + after)
 
 
+def overrun_after(expected: Expected, factor: float) -> Micros:
+    """So long a run may take."""
+    return max(round(expected.p95 * factor), SHORTEST_OVERRUN)
+
+
 def _overrun(rule: Rule, job: Watched, runs: Sequence[Run], expected: Expected | None, now: Instant) -> _Trouble:
     if rule.condition.after is not None:
         limit, words = rule.condition.after, f"longer than {_span(rule.condition.after)}"
     elif expected is not None:
-        limit = max(round(expected.p95 * rule.condition.factor), SHORTEST_OVERRUN)
+        limit = overrun_after(expected, rule.condition.factor)
         words = f"and mostly takes no more than {_span(expected.p95)}"
     else:
         return _Trouble(job, False)

@@ -50,6 +50,10 @@ class GroupBy(StrEnum):
     ALL = "all"
 
 
+# What is expected may take so many times as long, where a rule does not say how many.
+FACTOR = 2.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
     """When it is trouble. Which of the numbers matter is said by the kind.
@@ -61,7 +65,7 @@ class Condition:
 
     kind: Kind
     after: Micros | None = None
-    factor: float = 2.0
+    factor: float = FACTOR
     count: int | None = None
     percent: float | None = None
     least: int = 10

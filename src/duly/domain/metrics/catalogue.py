@@ -7,11 +7,17 @@ an operator's (pools, routes); past a limit the rest is one series, `other`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from duly.domain.lifecycle import FINAL, Outcome
 from duly.domain.metrics.metric import Kind, Metric
+from duly.domain.workflow.advance import Because
 
 # What each series of a metric may have at most besides `other`; see `tables`.
 MOST_SERIES = 200
 OTHER = "other"
+# How a batch or a step fails: the store was away, or it is a bug.
+FAILURES = ("unavailable", "fault")
 
 _SHORT = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _LATE = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
@@ -74,10 +80,15 @@ MEMORY = Metric("process_resident_memory_bytes", Kind.GAUGE, "Memory that this p
 FILES = Metric("process_open_fds", Kind.GAUGE, "Open files and connections of this process.")
 STARTED = Metric("process_start_time_seconds", Kind.GAUGE, "When this process started, in seconds since 1970.")
 
+# The operating system counts these: they are read when asked, and kept by nobody here.
+OF_SYSTEM = frozenset({CPU, MEMORY, FILES, STARTED})
+
 # ---------------------------------------------------------------- of the store, read when asked
 
 STANDING = _gauge("executions", "Of the store: executions by where they stand, counted to a million.", "state")
 DEAD_LETTERS = _gauge("dead_letters", "Of the store: dead letters that nobody has dealt with, counted to ten thousand.")
+MISSING = _gauge("fires_missing", "Of the store: fires that should be on record and are not, as the auditor found them, to ten thousand.")
+OVERRUNS = _gauge("overruns", "Of the store: of the 500 executions that have run longest, those over twice their job's p95 (and 10 s).")
 DEPTH = _gauge("queue_depth", "Of the store: executions that are ready, by route.", "pool", "labels", "handler")
 OLDEST = _gauge("queue_oldest_wait_seconds", "Of the store: how long the first of them has been due.", "pool", "labels", "handler")
 POOL_PENDING = _gauge("pool_pending", "Of the store: executions that are ready and wait for a worker.", "pool")
@@ -94,5 +105,18 @@ TENANT_PENDING = _gauge("tenant_pending", "Of the store: ready executions of a t
 TENANT_OLDEST = _gauge(
     "tenant_oldest_wait_seconds", "Of the store: how long the first of them has been due. Only with DULY_METRICS_TENANTS.", "tenant"
 )
+
+# ---------------------------------------------------------------- what is 0 from the start
+
+# The values of labels that are a closed list. What has not happened yet is shown as 0: growth is what alerts look at, and a series that
+# begins with its first burst has not grown. Of a role's failures the role itself tells (`roles/loop`).
+FROM_THE_START: Mapping[Metric, Sequence[tuple[str, ...]]] = {
+    SKIPS: [(reason,) for reason in ("misfire", "overlap", "asked", "dependency", *Because)],
+    ATTEMPTS: [(outcome.name,) for outcome in Outcome],
+    RETRIES: [(outcome.name,) for outcome in (Outcome.FAILED, Outcome.TIMED_OUT, Outcome.WORKER_LOST)],
+    OUTCOMES: [(state.name,) for state in sorted(FINAL)],
+    REFUSED: [(write,) for write in ("finish", "checkpoint", "log", "fire", "renew")],
+    STORE_ERRORS: [(operation, kind) for operation in ("enqueue", "fire", "promote", "claim", "finish", "sweep") for kind in FAILURES],
+}
 
 CATALOGUE: tuple[Metric, ...] = tuple(value for value in dict(globals()).values() if isinstance(value, Metric))

@@ -57,6 +57,10 @@ class HistogramTable:
         self._most = most
         self._other = (OTHER,) * len(metric.labels)
 
+    def begin(self, labels: Labels) -> None:
+        """Show the series, though nothing is in it yet."""
+        self._of(labels)
+
     def observe(self, labels: Labels, value: float) -> None:
         """One measurement."""
         series = self._of(labels)

@@ -10,5 +10,9 @@ WHERE (SELECT s.id FROM settled s WHERE s.id = o.id) IS NULL AND (SELECT e.trigg
 -- One row for each claimed batch that has not ended: few.
 SELECT worker, min(granted_at) AS granted_at FROM leases GROUP BY worker;
 
+-- name: missing_of_all
+-- Along the small index of those that have not come to light.
+SELECT count(*) AS n FROM (SELECT at FROM missed_fires WHERE resolved_at IS NULL ORDER BY at LIMIT :most) AS missing;
+
 -- name: tenant_name
 SELECT name FROM tenants WHERE tenant = :tenant;
