@@ -247,7 +247,7 @@ class App(DeclaresAlerts):
             "DULY-E208",
             f"The job {existing.version.spec.name!r} is declared by another application, {other!r}.",
             field="name",
-            hint=f"Give one of the two another name. If this application was called {other!r} before: App({self.name!r}, formerly={other!r}).",
+            hint=f"Give one of the two another name. If this one was called {other!r} before: App({self.name!r}, formerly={other!r}).",
         )
 
     async def _publish_calendars(self, connection: Connection, task: Task[Any, Any] | Workflow) -> None:
