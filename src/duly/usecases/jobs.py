@@ -19,6 +19,7 @@ from duly.domain.instants import SECOND, Instant, Micros, to_rfc3339
 from duly.domain.job import NAME, Job, JobSpec, JobVersion, check_spec, schedule_of
 from duly.domain.lifecycle import JobState
 from duly.domain.pauses import first_fire, past_pause
+from duly.domain.redaction import without_credentials
 from duly.domain.schedule import CalendarSchedule, Schedule, is_fire, next_fire, previous_fire
 from duly.domain.shards import shard_of
 from duly.domain.tenants import check_payload
@@ -260,7 +261,8 @@ class Jobs:
                 raise Conflict("DULY-E210", "The job has no fire after that time.", field="until", hint=hint)
             return following
 
-        after = await self._set_state(actor, id, JobState.PAUSED, pausing, reason, until, expected, action="job.pause")
+        words = None if reason is None else without_credentials(reason)
+        after = await self._set_state(actor, id, JobState.PAUSED, pausing, words, until, expected, action="job.pause")
         if until is not None and after.next_fire_at is not None:
             await self._transport.announce_due(after.next_fire_at)
         return after
