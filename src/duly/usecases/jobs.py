@@ -22,7 +22,6 @@ from duly.domain.pauses import first_fire, past_pause
 from duly.domain.redaction import without_credentials
 from duly.domain.schedule import CalendarSchedule, Schedule, is_fire, next_fire, previous_fire
 from duly.domain.shards import shard_of
-from duly.domain.tenants import check_payload
 from duly.ports.calendars import SkipAnswer
 from duly.ports.clock import Clock, Entropy
 from duly.ports.store import Definitions, Idempotency, JobFilter, NewJob, Reschedule
@@ -31,7 +30,7 @@ from duly.usecases.coalesce import Coalescer
 from duly.usecases.deeds import job_changed, job_created
 from duly.usecases.dependencies import refuse_circles
 from duly.usecases.overdue import Overdue, fires_once
-from duly.usecases.quotas import Directory
+from duly.usecases.quotas import Directory, check_payloads
 from duly.wire.jobs import JobShape
 from duly.wire.specs import spec_of
 
@@ -107,7 +106,7 @@ class Jobs:
         new: list[NewJob] = []
         for nth, (id, spec) in enumerate(wanted):
             with _naming_the(nth, len(wanted)):
-                check_payload(quotas, spec.payload)
+                check_payloads(quotas, spec)
                 new.append(replace(_new_job(actor, id, _written_out(spec, known), now, sealed=self._sealed), within_quota=bounded))
         twice, times = Counter(item.spec.name for item in new).most_common(1)[0]
         if times > 1:
@@ -208,7 +207,7 @@ class Jobs:
         spec = await self.written_out(actor, spec)
         check_spec(spec, sealed=self._sealed)
         await refuse_circles(self._store, actor.tenant, [spec])
-        check_payload(await self._quotas.of(actor.tenant), spec.payload)
+        check_payloads(await self._quotas.of(actor.tenant), spec)
         schedule = schedule_of(spec.timing, before.id)
         if isinstance(schedule, CalendarSchedule) and first_fire(schedule, now) is None:
             raise _never_fires()

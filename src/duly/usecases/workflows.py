@@ -118,6 +118,7 @@ class Workflows:
     async def signal(self, actor: Actor, run: ExecutionId, name: str, payload: str | None) -> bool:
         """Tell a run something from outside; False: it has a signal of that name. It counts also for steps that wait for it later."""
         await self._under_way(actor, run)
+        await self._executions.check_size(actor, payload)
         self._executions.check_payload(payload)
         now = self._clock.now()
         deed = on_execution(actor, now, "execution.signal", run, None, after={"signal": name})
