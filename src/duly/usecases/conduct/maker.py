@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from json import dumps
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from duly.domain.errors import TooLarge
 from duly.domain.execution import NewExecution
@@ -38,6 +38,13 @@ ITEMS_AT_ONCE = 10_000
 LONGEST_ITEMS = 8 * 1024 * 1024
 
 
+class Made(NamedTuple):
+    """How many steps are new, and which had ended before they began: nobody else will hand over from those."""
+
+    new: int
+    over: list[ExecutionId]
+
+
 class Maker:
     """Writes through the ports what was decided."""
 
@@ -48,8 +55,8 @@ class Maker:
         self._transport = transport
         self._clock = clock
 
-    async def make(self, flow: Flow, plan: Plan, steps: Sequence[Step], ends: Mapping[str, End], payload: str | None) -> int:
-        """Make these steps if they are not there, and tell the workers. Answers how many are new."""
+    async def make(self, flow: Flow, plan: Plan, steps: Sequence[Step], ends: Mapping[str, End], payload: str | None) -> Made:
+        """Make these steps if they are not there, and tell the workers."""
         now = self._clock.now()
         quotas = await self._reader.quotas(flow.tenant)
         made: list[NewStep] = []
@@ -94,7 +101,7 @@ class Maker:
         later = min((step.execution.due_at for step in made if step.execution.due_at > now), default=None)
         if later is not None:
             await self._transport.announce_due(later)
-        return new
+        return Made(new, [step.execution.id for step in made if step.ended is not None])
 
     def _plain(
         self,
