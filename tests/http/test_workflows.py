@@ -237,3 +237,13 @@ async def test_a_signal_is_within_the_quota(bench: Bench) -> None:
 
     assert (refused.status_code, refused.json()["code"]) == (413, "DULY-E404")
     assert (await bench.client(ADMIN).get(f"/v1/executions/{run}")).json()["state"] != "SUCCEEDED"
+
+
+async def test_a_workflow_has_a_pool_that_is_one(bench: Bench) -> None:
+    steps = [{"name": "a", "target": ECHO}]
+
+    refused = await bench.client(ADMIN).post("/v1/jobs", json={"steps": steps, "target": {"pool": "not a pool"}})
+    taken = await bench.client(ADMIN).post("/v1/jobs", json={"steps": steps, "target": {"pool": "etl"}})
+
+    assert (refused.status_code, refused.json()["code"], refused.json()["field"]) == (422, "DULY-E114", "target.pool")
+    assert taken.json()["target"]["pool"] == "etl"

@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from duly.domain.access import Role
+from duly.domain.alerts.rule import parse_rule_name
 from duly.domain.errors import Invalid
 from duly.domain.ids import parse_job_id
 from duly.domain.instants import SECOND, Instant, to_rfc3339
@@ -85,13 +86,13 @@ class FireAuditQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only
     cursor: MomentCursor | None = None
 
 
-@route("GET", "/v1/alerts", role=Role.VIEWER, answer=Page[IncidentView], problems=("DULY-E112", "DULY-E120"))
+@route("GET", "/v1/alerts", role=Role.VIEWER, answer=Page[IncidentView], problems=("DULY-E112", "DULY-E114", "DULY-E120"))
 async def list_alerts(call: Call, query: IncidentQuery) -> Reply:
     """List incidents, newest first"""
     wanted = IncidentFilter(
         call.actor.tenant,
         None if query.state is None else query.state is IncidentState.OPEN,
-        query.rule,
+        None if query.rule is None else parse_rule_name(query.rule, "rule"),
         from_cursor(query.cursor, call.listing),
         query.limit + 1,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from duly.domain.access import Actor
-from duly.domain.calendars import Calendar, check_calendar
+from duly.domain.calendars import Calendar, check_calendar, parse_calendar_name
 from duly.domain.errors import Conflict, Invalid, NotFound
 from duly.domain.ics import read_ics
 from duly.domain.instants import Instant
@@ -55,7 +55,7 @@ class Calendars:
 
     async def named(self, actor: Actor, names: Sequence[str]) -> tuple[Calendar, ...]:
         """These calendars, in this order. Raises NotFound for one that there is not."""
-        return tuple([(await self.show(actor, name)).calendar for name in names])
+        return tuple([(await self.show(actor, parse_calendar_name(name, "calendars"))).calendar for name in names])
 
     async def put(self, actor: Actor, calendar: Calendar, expected: int | None = None) -> CalendarRow:
         """Make it so. Jobs that name it get a new version and wait for the fire that follows from it, all at once or not at all."""
