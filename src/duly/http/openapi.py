@@ -187,7 +187,7 @@ def statuses(declared: Route) -> dict[int, list[str]]:
     if declared.body is not None:
         codes.update(_TAKES_FORM if declared.form else _TAKES_BODY)
     if declared.idempotent:
-        codes.add("DULY-E116")
+        codes.update(("DULY-E116", "DULY-E207"))
     if _is_recorded(declared):
         codes.update(("DULY-E271", "DULY-E272"))
     found: dict[int, list[str]] = {}

@@ -47,14 +47,15 @@ class TenantsQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, k
     role=Role.ADMIN,
     status=201,
     answer=NewTenantView,
-    problems=("DULY-E114", "DULY-E261", "DULY-E263"),
+    problems=("DULY-E114", "DULY-E213", "DULY-E261", "DULY-E263"),
+    idempotent=True,
     response_headers=ETAG,
     examples={"acme": {"name": "acme", "weight": 200, "quotas": {"maxJobs": 1000, "maxQueued": 100_000, "maxConcurrent": 50}}},
 )
 async def create_tenant(call: Call, body: TenantShape) -> Reply:
     """Make a tenant and its first ADMIN key, whose secret is shown this once; only for ADMIN keys of the tenant default"""
     quotas = NO_QUOTAS if body.quotas is None else quotas_of(body.quotas)
-    tenant, row, secret = await call.services.tenants.create(call.actor, body.name, body.weight, quotas)
+    tenant, row, secret = await call.services.tenants.create(call.actor, body.name, body.weight, quotas, call.idempotency)
     return Reply(new_view(tenant, new_key_view(row, secret)), headers=[etag(tenant.version)])
 
 

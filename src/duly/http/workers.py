@@ -81,6 +81,7 @@ _encoder = msgspec.json.Encoder()
     status=201,
     answer=RegisteredView,
     problems=("DULY-E114", "DULY-E304"),
+    idempotent=True,
     examples={"one": {"name": "gpu-7", "handlers": ["resize"]}},
 )
 async def register_worker(call: Call, body: RegisterShape) -> Reply:
@@ -89,7 +90,7 @@ async def register_worker(call: Call, body: RegisterShape) -> Reply:
     handlers, skew = sorted(set(body.handlers)), _skew(body.clock_skew_ms)
     about = WorkerAbout(body.pool, body.labels, handlers, body.slots, body.host, body.pid, body.version, skew=skew)
     asked = _micros(body.ttl_sec)
-    worker = await workers.register(call.actor, body.name, about, asked)
+    worker = await workers.register(call.actor, body.name, about, asked, call.idempotency)
     ttl = workers.lifetime(asked)
     return Reply(
         RegisteredView(
