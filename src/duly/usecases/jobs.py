@@ -281,10 +281,11 @@ class Jobs:
             await self._transport.announce_due(after.next_fire_at)
         return after
 
-    async def skip(self, actor: Actor, id: JobId, at: Instant | None = None) -> Job:
+    async def skip(self, actor: Actor, id: JobId, at: Instant | None = None, expected: int | None = None) -> Job:
         """Let one fire pass: the next one, or the one at `at`. One at a time; asking twice for the same changes nothing."""
         for _ in range(TRIES):
             job = await self.show(actor, id)
+            _demand_version(job, expected)
             _refuse_cancelled(job)
             schedule = job.version.schedule
             if schedule is None or job.next_fire_at is None:
@@ -309,10 +310,11 @@ class Jobs:
                     continue
         raise _somebody_was_faster()
 
-    async def unskip(self, actor: Actor, id: JobId) -> Job:
+    async def unskip(self, actor: Actor, id: JobId, expected: int | None = None) -> Job:
         """Take a skip back. Without one, nothing changes."""
         for _ in range(TRIES):
             job = await self.show(actor, id)
+            _demand_version(job, expected)
             if job.skip_at is None:
                 return job
             deed = on_job(actor, self._clock.now(), "job.unskip", id, before={"skipAt": to_rfc3339(job.skip_at)}, after={"skipAt": None})
