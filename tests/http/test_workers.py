@@ -9,6 +9,7 @@ import httpx
 import pytest
 from starlette.types import Message
 
+from duly.domain.ids import parse_execution_id
 from duly.domain.instants import SECOND
 from tests.http.conftest import ADMIN, VIEWER, WORKER, Bench
 
@@ -228,3 +229,20 @@ async def test_reasons_are_kept_without_the_credentials_in_them(bench: Bench) ->
 
     assert "hunter22" not in shown
     assert "token=••••••" in shown
+
+
+async def test_a_checkpoint_that_is_sent_again_is_the_same_one(bench: Bench) -> None:
+    run = await bench.enqueue(await bench.job())
+    worker = await register(bench)
+    fence = (await post(bench, f"/v1/workers/{worker}/lease")).json()["leaseId"]
+    told = {"workerId": worker, "fence": fence}
+
+    first, again, other = [
+        await post(bench, f"/v1/executions/{run}/checkpoint", **told, number=1, data=data) for data in ({"row": 1}, {"row": 1}, {"row": 2})
+    ]
+
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert (other.status_code, other.json()["code"], other.json()["field"]) == (409, "DULY-E226", "number")
+    assert (await bench.services.workers._store.checkpoints.saved([parse_execution_id(run)]))[
+        parse_execution_id(run)
+    ].checkpoint == '{"row":1}'

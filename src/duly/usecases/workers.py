@@ -302,14 +302,19 @@ class Workers:
         return Told(len(held_lines) - dropped, dropped)
 
     async def checkpoint(self, actor: Actor, worker: WorkerId, held: Held, number: int, data: str) -> None:
-        """Keep a checkpoint. Raises Conflict with DULY-E226 when its number does not exceed the last one's."""
+        """Keep a checkpoint. Raises Conflict with DULY-E226 when its number does not exceed the last one's, unless it is that one."""
         await self._row(actor, worker)
         lease, id = held
         if not await self._store.checkpoints.save(worker, lease, id, number, data, self._clock.now()):
             if held not in await self._store.desk.members(worker, [held]):
                 raise await self.refusal(worker, id)
             last = (await self._store.checkpoints.saved([id]))[id].number
-            raise Conflict("DULY-E226", f"Checkpoint {number} comes after checkpoint {last}.", field="number")
+            told = (
+                f"Checkpoint {number} was kept with other data."
+                if number == last
+                else f"Checkpoint {number} comes after checkpoint {last}."
+            )
+            raise Conflict("DULY-E226", told, field="number")
 
     async def progress(self, actor: Actor, worker: WorkerId, told: Sequence[tuple[LeaseId, ExecutionId, str]]) -> int:
         """Keep the latest progress of running attempts; answers how many were kept."""
