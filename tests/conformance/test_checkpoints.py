@@ -48,6 +48,14 @@ class TestCheckpoints:
 
         assert await save(world, worker, claimed, 1, '"one"')
 
+    async def test_its_number_with_other_data_is_refused(self, world: World) -> None:
+        worker, claimed = await started(world)
+        await save(world, worker, claimed, 1, '"one"')
+
+        assert not await save(world, worker, claimed, 1, '"other"')
+
+        assert (await world.store.checkpoints.saved(claimed.ids))[claimed.ids[0]].checkpoint == '"one"'
+
     async def test_the_next_attempt_goes_on_from_it_and_cannot_repeat_its_number(self, world: World) -> None:
         worker, claimed = await started(world)
         await save(world, worker, claimed, 3, '"three"')

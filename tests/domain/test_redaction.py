@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.domain.redaction import MOST_VALUES, Veil, without_credentials, without_named
+from duly.domain.redaction import MOST_VALUES, Veil, json_without_credentials, without_credentials, without_named
 from duly.domain.secrets import MASK
 
 VALUE = 'p@ss "word"\\ für/7+?&='
@@ -172,3 +172,30 @@ def test_no_text_takes_long(text: str) -> None:
     without_credentials(text)
 
     assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ({"message": "GET https://u:pw@h/?token=abc"}, {"message": f"GET https://u:{MASK}@h/?token={MASK}"}),
+        ({"detail": ["Authorization: Bearer abc"]}, {"detail": [f"Authorization: Bearer {MASK}"]}),
+        ({"context": {"client_secret": "abc", "pwd": "x", "n": 1}}, {"context": {"client_secret": MASK, "pwd": MASK, "n": 1}}),
+        ("password=abc", f"password={MASK}"),
+        ([1.5, None, "nothing"], [1.5, None, "nothing"]),
+    ],
+)
+def test_json_loses_its_credentials_and_stays_json(told: object, kept: object) -> None:
+    assert json.loads(json_without_credentials(json.dumps(told))) == kept
+
+
+def test_a_credential_is_seen_however_its_json_is_written() -> None:
+    assert "abc" not in json_without_credentials('"\\u0070assword=abc"')
+
+
+@given(
+    st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
+)
+def test_what_was_masked_once_stays_so(value: object) -> None:
+    text = json.dumps(value)
+
+    assert json.loads(json_without_credentials(text)) == json.loads(json_without_credentials(json_without_credentials(text)))

@@ -248,3 +248,17 @@ async def test_missed_fires_and_expected_durations_are_on_the_pages(bench: Bench
     assert (await bench.client(STRANGER).get("/v1/missed-fires")).json()["items"] == []
     assert (await admin.get(f"/v1/jobs/{job}")).json()["expectedDuration"] is None
     assert (await admin.get("/v1/upcoming?limit=1")).json()["items"][0]["expectedSec"] is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"timezone": "Mars/Olympus"}, "DULY-E103"),
+        ({"timezone": "Mars/Olympus", "quietHours": [{"days": ["SUN"], "from": "00:00", "to": "24:00"}]}, "DULY-E103"),
+        ({"timezone": "Europe/Berlin"}, "DULY-E160"),
+    ],
+)
+async def test_a_zone_is_one_and_goes_with_quiet_hours(bench: Bench, fields: dict[str, object], code: str) -> None:
+    answer = await bench.client(ADMIN).put("/v1/alert-rules/late", json={"kind": "missed", "afterSec": 900, **fields})
+
+    assert (answer.status_code, answer.json()["code"], answer.json()["field"]) == (422, code, "timezone")

@@ -33,7 +33,7 @@ class TestCalendars:
 
         made = await admin.put("/v1/calendars/ops", json=sent | {"name": "ops"})
 
-        assert (made.status_code, made.headers["etag"]) == (200, '"v1"')
+        assert (made.status_code, made.headers["etag"][:4]) == (200, '"v1-')
         shown = (await admin.get("/v1/calendars/ops")).json()
         assert shown == made.json() == {"name": "ops", "version": 1, "updatedAt": "2026-01-05T12:00:00Z", **sent}
         assert (await admin.get("/v1/calendars")).json() == {"items": [shown], "nextCursor": None}
@@ -45,7 +45,7 @@ class TestCalendars:
         stale = await admin.put("/v1/calendars/de", json=DE, headers={"If-Match": '"v1"'})
 
         assert (stale.status_code, stale.json()["code"]) == (412, "DULY-E209")
-        assert (await admin.put("/v1/calendars/de", json=DE, headers={"If-Match": '"v2"'})).headers["etag"] == '"v3"'
+        assert (await admin.put("/v1/calendars/de", json=DE, headers={"If-Match": '"v2"'})).headers["etag"].startswith('"v3-')
 
     async def test_a_foreign_tenant_has_calendars_of_its_own(self, bench: Bench, admin: httpx.AsyncClient) -> None:
         await put(admin)

@@ -78,3 +78,97 @@ async def test_a_calendar_is_deleted_as_it_was_read(admin: httpx.AsyncClient) ->
 
     assert (await admin.delete("/v1/calendars/de", headers={"If-Match": read})).status_code == 412
     assert (await admin.delete("/v1/calendars/de", headers={"If-Match": '"v2"'})).status_code == 200
+
+
+DEFINITIONS = {
+    "/v1/calendars/de": ({"holidays": [{"date": "2026-12-25"}]}, {"holidays": []}),
+    "/v1/alert-rules/late": ({"kind": "missed", "afterSec": 900}, {"kind": "missed", "afterSec": 60}),
+    "/v1/alert-channels/ops": (
+        {"kind": "webhook", "url": "https://ops.example.com/hook"},
+        {"kind": "webhook", "url": "https://ops.example.com/other"},
+    ),
+}
+
+
+@pytest.mark.parametrize("path", DEFINITIONS)
+async def test_a_put_may_only_make_or_only_change(admin: httpx.AsyncClient, path: str) -> None:
+    first, other = DEFINITIONS[path]
+    absent = await admin.put(path, json=first, headers={"If-Match": "*"})
+    nothing = await admin.get(path)
+    made = await admin.put(path, json=first, headers={"If-None-Match": "*"})
+    there = await admin.put(path, json=other, headers={"If-None-Match": "*"})
+    kept = await admin.get(path)
+    changed = await admin.put(path, json=other, headers={"If-Match": "*"})
+
+    assert (absent.status_code, absent.json()["code"], nothing.status_code) == (412, "DULY-E209", 404)
+    assert (there.status_code, there.json()["code"]) == (412, "DULY-E209")
+    assert (made.status_code, changed.status_code) == (200, 200)
+    assert kept.json() == made.json()
+
+
+@pytest.mark.parametrize("path", DEFINITIONS)
+async def test_a_put_answers_the_tag_of_a_read(admin: httpx.AsyncClient, path: str) -> None:
+    for body in DEFINITIONS[path]:
+        put, read = await admin.put(path, json=body), await admin.get(path)
+
+        assert put.headers["etag"] == read.headers["etag"]
+        assert (await admin.get(path, headers={"If-None-Match": put.headers["etag"]})).status_code == 304
+        assert (await admin.put(path, json=body, headers={"If-Match": put.headers["etag"]})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"If-None-Match": '"v1"'}, 422),
+        ({"If-None-Match": "*", "If-Match": "*"}, 412),
+    ],
+)
+async def test_what_cannot_be_expected_is_refused(admin: httpx.AsyncClient, headers: dict[str, str], status: int) -> None:
+    answer = await admin.put("/v1/calendars/de", json={}, headers=headers)
+
+    assert (answer.status_code, answer.json()["field"]) == (status, "If-None-Match")
+
+
+async def test_what_a_put_cannot_make_is_there_already(bench: Bench, admin: httpx.AsyncClient) -> None:
+    path = f"/v1/jobs/{await bench.job(**DAILY)}"
+
+    refused = await admin.put(path, json=DAILY, headers={"If-None-Match": "*"})
+    taken = await admin.put(path, json=DAILY, headers={"If-Match": "*"})
+    tenant = await admin.put("/v1/tenants/strangers", json={"weight": 5}, headers={"If-None-Match": "*"})
+
+    assert (refused.status_code, taken.status_code, tenant.status_code) == (412, 200, 412)
+
+
+@pytest.mark.parametrize("verb", ["skip", "unskip"])
+async def test_a_skip_is_refused_after_a_change(bench: Bench, admin: httpx.AsyncClient, verb: str) -> None:
+    path = f"/v1/jobs/{await bench.job(**DAILY)}"
+    if verb == "unskip":
+        await admin.post(f"{path}/skip")
+    read = (await admin.get(path)).headers["etag"]
+    await admin.put(path, json=DAILY | {"description": "another"})
+    before = (await admin.get(path)).json()
+
+    stale = await admin.post(f"{path}/{verb}", headers={"If-Match": read})
+    after = (await admin.get(path)).json()
+    fresh = await admin.post(f"{path}/{verb}", headers={"If-Match": (await admin.get(path)).headers["etag"]})
+
+    assert (stale.status_code, stale.json()["code"], fresh.status_code) == (412, "DULY-E209", 200)
+    assert before == after
+
+
+async def test_an_import_and_a_snooze_are_refused_after_a_change(admin: httpx.AsyncClient) -> None:
+    ics = {"ics": "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;VALUE=DATE:20261225\nSUMMARY:X\nEND:VEVENT\nEND:VCALENDAR"}
+    for path, verb, sent in (("/v1/calendars/de", "import", ics), ("/v1/alert-rules/late", "snooze", {"forSec": 60})):
+        first, other = DEFINITIONS[path]
+        read = (await admin.put(path, json=other)).headers["etag"]
+        await admin.put(path, json=first)
+        before = (await admin.get(path)).json()
+
+        stale = await admin.post(f"{path}/{verb}", json=sent, headers={"If-Match": read})
+        after = (await admin.get(path)).json()
+        fresh = await admin.post(f"{path}/{verb}", json=sent, headers={"If-Match": (await admin.get(path)).headers["etag"]})
+
+        assert (stale.status_code, stale.json()["code"], fresh.status_code) == (412, "DULY-E209", 200)
+        assert before == after
+    new = await admin.post("/v1/calendars/new/import", json=ics, headers={"If-Match": "*"})
+    assert new.status_code == 412

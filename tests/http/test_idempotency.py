@@ -7,7 +7,9 @@ import pytest
 
 from duly.domain.instants import HOUR, SECOND
 from duly.domain.lifecycle import State
-from tests.http.conftest import ADMIN, Bench
+from duly.http.app import route_table
+from duly.http.openapi import openapi
+from tests.http.conftest import ADMIN, WORKER, Bench
 
 KEY = {"idempotency-key": "once"}
 TARGET = {"target": {"handler": "duly.echo"}}
@@ -105,3 +107,71 @@ async def test_a_dead_letter_is_retried_once_for_a_key(bench: Bench, admin: http
     assert (first.status_code, again.status_code) == (200, 200)
     assert first.json()["executionId"] == again.json()["executionId"] != dead
     assert other.json()["executionId"] not in (dead, first.json()["executionId"])
+
+
+def test_every_create_takes_a_key_and_says_so() -> None:
+    routes = [declared for declared in route_table().routes if declared.status == 201]
+    document = openapi(routes)["paths"]
+
+    for declared in routes:
+        shown = document[declared.path][declared.method.lower()]
+        assert declared.idempotent, declared.path
+        assert "Idempotency-Key" in [parameter["name"] for parameter in shown["parameters"]]
+        assert "DULY-E207" in shown["responses"]["409"]["description"]
+
+
+async def test_a_repeated_worker_is_the_same_worker(bench: Bench) -> None:
+    client = bench.client(WORKER)
+    sent = {"name": "w", "handlers": ["duly.echo"]}
+
+    first, again = [await client.post("/v1/workers", json=sent, headers=KEY) for _ in range(2)]
+    other = await client.post("/v1/workers", json=sent | {"name": "v"}, headers=KEY)
+    fresh = await client.post("/v1/workers", json=sent)
+
+    assert (first.status_code, again.status_code, fresh.status_code) == (201, 201, 201)
+    assert again.json() == first.json()
+    assert fresh.json()["workerId"] != first.json()["workerId"]
+    assert (other.status_code, other.json()["code"]) == (409, "DULY-E207")
+
+
+async def test_a_repeated_tenant_is_named_without_its_secret(bench: Bench, admin: httpx.AsyncClient) -> None:
+    sent = {"name": "acme"}
+    taken = await admin.post("/v1/tenants", json={"name": "strangers"}, headers={"idempotency-key": "taken"})
+
+    first, again = [await admin.post("/v1/tenants", json=sent, headers=KEY) for _ in range(2)]
+    other = await admin.post("/v1/tenants", json={"name": "other"}, headers=KEY)
+
+    assert (taken.status_code, taken.json()["code"]) == (409, "DULY-E261")
+    assert first.status_code == 201
+    assert (again.status_code, again.json()["code"]) == (409, "DULY-E213")
+    assert "acme" in again.json()["detail"]
+    assert first.json()["key"]["secret"] not in again.text
+    assert (other.status_code, other.json()["code"]) == (409, "DULY-E207")
+    retaken = await admin.post("/v1/tenants", json={"name": "strangers"}, headers={"idempotency-key": "taken"})
+    assert retaken.json()["code"] == "DULY-E261", "what was refused has used no key"
+    keys = (await bench.client(first.json()["key"]["secret"]).get("/v1/keys")).json()["items"]
+    assert len(keys) == 1
+
+
+async def test_a_repeated_rotation_makes_no_second_key(bench: Bench, admin: httpx.AsyncClient) -> None:
+    key = (await admin.post("/v1/keys", json={"role": "VIEWER", "name": "v"})).json()["keyId"]
+    path = f"/v1/keys/{key}/rotate"
+
+    first, again = [await admin.post(path, json={"overlapSec": 60}, headers=KEY) for _ in range(2)]
+    other = await admin.post(path, json={"overlapSec": 61}, headers=KEY)
+    absent = await admin.post(f"/v1/keys/{'0' * 16}/rotate", json={}, headers={"idempotency-key": "absent"})
+
+    assert (first.status_code, absent.status_code) == (201, 404)
+    assert (again.status_code, again.json()["code"]) == (409, "DULY-E213")
+    assert first.json()["keyId"] in again.json()["detail"]
+    assert (other.status_code, other.json()["code"]) == (409, "DULY-E207")
+    assert sum(item["name"] == "v" for item in (await admin.get("/v1/keys")).json()["items"]) == 2
+
+
+async def test_a_repeated_login_link_is_no_second_one(admin: httpx.AsyncClient) -> None:
+    first, again = [await admin.post("/v1/sessions/link", json={"role": "VIEWER"}, headers=KEY) for _ in range(2)]
+    other = await admin.post("/v1/sessions/link", json={}, headers=KEY)
+
+    assert first.status_code == 201
+    assert (again.status_code, again.json()["code"]) == (409, "DULY-E213")
+    assert (other.status_code, other.json()["code"]) == (409, "DULY-E207")

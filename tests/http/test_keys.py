@@ -319,3 +319,22 @@ async def test_a_repeat_makes_no_second_secret(bench: Bench, path: str, body: di
     assert (other.status_code, other.json()["code"]) == (409, "DULY-E207")
     assert (await admin.get(listed)).json()["items"] == before
     assert (await admin.post(path, json=body, headers={"idempotency-key": "twice"})).status_code == 201
+
+
+async def test_an_operator_operates_and_changes_no_definition(bench: Bench) -> None:
+    job = await bench.job(name="nightly", schedule="0 3 * * *")
+    operator = bench.client(OPERATOR)
+    sent = {"name": "nightly", "schedule": "0 4 * * *", "target": {"handler": "duly.echo"}}
+
+    operated = [await operator.post(f"/v1/jobs/{job}/{verb}") for verb in ("run", "executions", "pause", "resume", "skip", "unskip")]
+    refused = [
+        await operator.post("/v1/jobs", json=sent),
+        await operator.post("/v1/jobs:batch", json={"jobs": [sent]}),
+        await operator.put(f"/v1/jobs/{job}", json=sent),
+        await operator.delete(f"/v1/jobs/{job}"),
+        await operator.put("/v1/calendars/de", json={}),
+        await operator.put("/v1/alert-rules/late", json={"kind": "missed"}),
+    ]
+
+    assert {answer.status_code for answer in operated} == {200, 201}
+    assert [(answer.status_code, answer.json()["code"]) for answer in refused] == [(403, "DULY-E303")] * 6

@@ -293,6 +293,27 @@ class TestQuotas:
         assert (await acme.get("/v1/executions")).json()["items"] == []
         assert (await bench.client(ADMIN).post("/v1/jobs", json=JOB | large)).status_code == 201
 
+    async def test_payloads_of_steps_and_bodies_of_webhooks(self, bench: Bench) -> None:
+        acme = await tenant(bench, maxPayloadBytes=20)
+        job = await job_of(acme)
+        large = {"text": "x" * 20}
+        hook = {"http": {"url": "https://example.com/hook", "body": large}}
+        small = {"name": "a", **JOB}
+        bodies = [
+            {"steps": [small, {"name": "b", **JOB, "payload": large}]},
+            {"steps": [small, {"name": "b", "target": hook}]},
+            {"target": hook},
+        ]
+
+        answers = [await acme.post("/v1/jobs", json=body) for body in bodies]
+        answers += [await acme.put(f"/v1/jobs/{job}", json=body) for body in bodies]
+        answers += [await acme.post("/v1/jobs:batch", json={"jobs": [JOB, body]}) for body in bodies]
+
+        assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(413, "DULY-E404")] * 9
+        assert [answer.json()["field"] for answer in answers[:3]] == ["steps[1].payload", "steps[1].target.http.body", "target.http.body"]
+        [left] = (await acme.get("/v1/jobs")).json()["items"]
+        assert (left["jobId"], left["version"]) == (job, 1)
+
     async def test_a_quota_holds_at_once_where_it_is_set(self, bench: Bench, admin: httpx.AsyncClient) -> None:
         acme = await tenant(bench)
         job = await job_of(acme)

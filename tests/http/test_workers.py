@@ -9,8 +9,9 @@ import httpx
 import pytest
 from starlette.types import Message
 
+from duly.domain.ids import parse_execution_id
 from duly.domain.instants import SECOND
-from tests.http.conftest import ADMIN, WORKER, Bench
+from tests.http.conftest import ADMIN, VIEWER, WORKER, Bench
 
 
 async def register(bench: Bench, **more: Any) -> str:
@@ -182,3 +183,66 @@ async def test_a_key_is_made_shown_once_and_revoked(bench: Bench, admin: httpx.A
     bench.clock.turn(4 * SECOND)
     assert revoked.json()["revokedAt"] is not None
     assert (await worker.post("/v1/workers", json={"name": "w", "handlers": ["h"]})).status_code == 401
+
+
+LEAKS = {
+    "message": "Authorization: Bearer duly_5up3rs3cr3tk3y_0123456789 was refused",
+    "detail": "GET https://ann:hunter22@db.example.com/?token=hunter22\npassword=hunter22",
+    "context": {"client_secret": "hunter22", "tried": ["pwd", "Cookie: sid=hunter22"]},
+}
+
+
+async def test_errors_are_kept_without_the_credentials_in_them(bench: Bench) -> None:
+    job = await bench.job(retryPolicy={"maxAttempts": 1})
+    runs = [await bench.enqueue(job), await bench.enqueue(job), await bench.enqueue(job)]
+    worker = await register(bench, slots=3)
+    lease = (await post(bench, f"/v1/workers/{worker}/lease", max=3)).json()
+    fence = lease["leaseId"]
+    progress = {"at": "https://ann:hunter22@db.example.com"}
+
+    told = {"executionId": runs[1], "fence": fence}
+    await post(bench, f"/v1/executions/{runs[0]}/progress", workerId=worker, fence=fence, progress=progress)
+    await post(bench, f"/v1/executions/{runs[0]}/fail", workerId=worker, fence=fence, error={"type": "E", **LEAKS})
+    await post(
+        bench,
+        f"/v1/workers/{worker}/report",
+        results=[{**told, "outcome": "FAILED", "error": LEAKS}, {**told, "executionId": runs[2], "outcome": "WORKER_LOST", "error": LEAKS}],
+        progress=[{**told, "progress": progress}],
+    )
+
+    viewer = bench.client(VIEWER)
+    for run in runs:
+        seen = (await viewer.get(f"/v1/executions/{run}")).text + (await viewer.get(f"/v1/executions/{run}/attempts")).text
+        assert "hunter22" not in seen
+        assert "5up3rs3cr3t" not in seen
+    assert (await viewer.get(f"/v1/executions/{runs[0]}")).json()["error"]["message"] == "Authorization: Bearer •••••• was refused"
+    assert "hunter22" not in (await viewer.get("/v1/dead-letters")).text
+
+
+async def test_reasons_are_kept_without_the_credentials_in_them(bench: Bench) -> None:
+    job = await bench.job(name="nightly", schedule="@daily")
+    admin = bench.client(ADMIN)
+
+    await admin.post(f"/v1/jobs/{job}/pause", json={"reason": "see https://ann:hunter22@wiki.example.com"})
+    await admin.post(f"/v1/jobs/{job}/resume", headers={"duly-reason": "token=hunter22"})
+    shown = (await admin.get(f"/v1/jobs/{job}")).text + (await admin.get("/v1/audit")).text
+
+    assert "hunter22" not in shown
+    assert "token=••••••" in shown
+
+
+async def test_a_checkpoint_that_is_sent_again_is_the_same_one(bench: Bench) -> None:
+    run = await bench.enqueue(await bench.job())
+    worker = await register(bench)
+    fence = (await post(bench, f"/v1/workers/{worker}/lease")).json()["leaseId"]
+    told = {"workerId": worker, "fence": fence}
+
+    first, again, other = [
+        await post(bench, f"/v1/executions/{run}/checkpoint", **told, number=1, data=data) for data in ({"row": 1}, {"row": 1}, {"row": 2})
+    ]
+
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert (other.status_code, other.json()["code"], other.json()["field"]) == (409, "DULY-E226", "number")
+    assert (await bench.services.workers._store.checkpoints.saved([parse_execution_id(run)]))[
+        parse_execution_id(run)
+    ].checkpoint == '{"row":1}'

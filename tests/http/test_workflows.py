@@ -207,3 +207,43 @@ async def test_why_says_for_whom_a_step_waits_and_why_one_was_skipped(bench: Ben
     assert await why(steps["paid"]) == ["SIGNAL_WAIT"]
     await bench.client(ADMIN).post(f"/v1/executions/{run}/reject", json={})
     assert await why(steps["go"]) == ["SKIPPED_STEP"]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"map": "a"},
+        {"dependsOn": ["a"], "inputs": {"all": "a"}},
+    ],
+)
+async def test_what_a_step_is_given_is_within_the_quota_or_the_step_fails(bench: Bench, step: dict[str, Any]) -> None:
+    await bench.client(ADMIN).put("/v1/tenants/default", json={"quotas": {"maxPayloadBytes": 20}})
+    run = await _run(bench, {"name": "a", "target": ECHO}, {"name": "b", "target": ECHO, **step})
+
+    await _work(bench, result=f'[1, 2, "{"x" * 30}"]')
+
+    shown = await bench.client(ADMIN).get(f"/v1/executions/{run}/steps")
+    assert _states(shown) == {"a": "SUCCEEDED", "b": "DEAD"}
+    assert "maxPayloadBytes" in shown.json()["steps"][1]["error"]["message"]
+    assert (await bench.client(ADMIN).get(f"/v1/executions/{run}")).json()["state"] == "DEAD"
+    assert (await bench.client(ADMIN).get("/v1/executions?state=PENDING")).json()["items"] == []
+
+
+async def test_a_signal_is_within_the_quota(bench: Bench) -> None:
+    await bench.client(ADMIN).put("/v1/tenants/default", json={"quotas": {"maxPayloadBytes": 20}})
+    run = await _run(bench, {"name": "a", "signal": {"name": "paid"}})
+
+    refused = await bench.client(OPERATOR).post(f"/v1/executions/{run}/signal", json={"name": "paid", "payload": "x" * 30})
+
+    assert (refused.status_code, refused.json()["code"]) == (413, "DULY-E404")
+    assert (await bench.client(ADMIN).get(f"/v1/executions/{run}")).json()["state"] != "SUCCEEDED"
+
+
+async def test_a_workflow_has_a_pool_that_is_one(bench: Bench) -> None:
+    steps = [{"name": "a", "target": ECHO}]
+
+    refused = await bench.client(ADMIN).post("/v1/jobs", json={"steps": steps, "target": {"pool": "not a pool"}})
+    taken = await bench.client(ADMIN).post("/v1/jobs", json={"steps": steps, "target": {"pool": "etl"}})
+
+    assert (refused.status_code, refused.json()["code"], refused.json()["field"]) == (422, "DULY-E114", "target.pool")
+    assert taken.json()["target"]["pool"] == "etl"

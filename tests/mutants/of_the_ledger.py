@@ -99,8 +99,8 @@ OF_THE_LEDGER = (
         seeded=21,
         breaks="I15",
         path="adapters/sql/sql/checkpoints.sqlite.sql",
-        old="WHERE checkpoints.number < excluded.number OR (checkpoints.number = excluded.number AND "
-        "checkpoints.attempt = excluded.attempt)\n",
+        old="WHERE checkpoints.number < excluded.number\n   OR (checkpoints.number = excluded.number AND "
+        "checkpoints.attempt = excluded.attempt AND checkpoints.data = excluded.data)\n",
         new="",
         layer=Layer.CONFORMANCE,
         tests=(f"conformance/test_checkpoints.py::TestCheckpoints::test_a_number_that_does_not_grow_is_refused{_LITE}",),

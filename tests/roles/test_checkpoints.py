@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from duly.domain.instants import MINUTE
 from duly.domain.lifecycle import State
 from duly.executors.python import python_handlers
 from duly.ports.handlers import Attempt, ExecutorKind, PythonCall
+from duly.roles.keeper import CheckpointKeeper
 from duly.sdk.checkpoint import LARGEST_CHECKPOINT
 from duly.sdk.context import Context
 from duly.wire.executions import execution_view
@@ -197,3 +199,29 @@ async def test_progress_is_shown_while_it_runs_and_after_its_end(world: World) -
     gate.set()
     await run_until_idle(worker, world.clock)
     assert progress(execution_view(await world.show(id)).progress) == {"done": 200, "total": 200}
+
+
+async def test_a_number_that_nobody_waited_for_is_not_used_again() -> None:
+    """It may be committed, and with other data it would be refused: then a handler that runs would be told that its lease is lost."""
+    committed: list[tuple[int, str]] = []
+    answers = asyncio.Event()
+
+    async def save(worker: int, lease: int, id: Any, number: int, data: str, now: int) -> bool:
+        committed.append((number, data))
+        await answers.wait()
+        return True
+
+    checkpoints: Any = SimpleNamespace(save=save)
+    heartbeat: Any = SimpleNamespace(worker=1, is_trusted=True)
+    attempt: Any = SimpleNamespace(extras=SimpleNamespace(kept=None), kept=None, over=False, fence=1, id=None)
+    clock: Any = SimpleNamespace(now=lambda: 0)
+    keeper = CheckpointKeeper(checkpoints, heartbeat, clock)
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.wrap_future(keeper.keep(attempt, "1")), 0.01)
+    attempt.kept = attempt.extras.kept
+    answers.set()
+    await asyncio.wrap_future(keeper.keep(attempt, "2"))
+
+    assert committed == [(1, "1"), (2, "2")]
+    assert attempt.kept.data == "2"

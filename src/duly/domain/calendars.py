@@ -84,11 +84,11 @@ class Calendar:
         return hash((self.name, self.version, len(self.holidays), len(self.windows)))
 
 
-def parse_calendar_name(text: str) -> str:
+def parse_calendar_name(text: str, field: str = "name") -> str:
     """The name of a calendar; raises Invalid for anything else."""
     if not CALENDAR_NAME.match(text):
         hint = "1 to 64 letters, digits and . _ -, starting with a letter or digit."
-        raise Invalid("DULY-E114", f"{text[:40]!r} is not the name of a calendar.", field="name", hint=hint)
+        raise Invalid("DULY-E114", f"{text[:40]!r} is not the name of a calendar.", field=field, hint=hint)
     return text
 
 

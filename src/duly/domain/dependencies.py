@@ -21,6 +21,7 @@ from duly.domain.errors import Invalid
 from duly.domain.ids import JobId
 from duly.domain.instants import DAY, SECOND, Instant, Micros, from_datetime, to_rfc3339
 from duly.domain.limits import Awaited, Gate, digest
+from duly.domain.naming import NAME
 from duly.domain.zones import instant_to_local
 
 MOST_DEPENDENCIES = 20
@@ -58,6 +59,9 @@ def check_dependencies(job: str, dependencies: Sequence[Dependency], *, has_sche
         raise Invalid("DULY-E106", "goes with a schedule.", field="after", hint=hint)
     if len(dependencies) > MOST_DEPENDENCIES:
         raise Invalid("DULY-E106", f"at most {MOST_DEPENDENCIES} jobs.", field="after")
+    for one in dependencies:
+        if not NAME.match(one.job):
+            raise Invalid("DULY-E114", f"{one.job[:40]!r} is not a job name.", field="after")
     if len({one.job for one in dependencies}) < len(dependencies):
         raise Invalid("DULY-E106", "names each job once.", field="after")
     for one in dependencies:

@@ -336,6 +336,7 @@ def check_spec(spec: JobSpec, *, sealed: bool = False) -> None:
 def _check_workflow(spec: JobSpec, sealed: bool) -> None:
     """The graph, and each step as the job that it is."""
     check_steps(spec.steps)
+    _check_pool(spec.target.pool, "target")
     if spec.batch > 1:
         raise Invalid("DULY-E106", "does not go with steps.", field="batch")
     for step in spec.steps:
@@ -360,10 +361,14 @@ def step_spec(spec: JobSpec, step: Step, place: int) -> JobSpec:
     )
 
 
-def _check_target(target: Target, field: str) -> None:
-    if not POOL.match(target.pool):
+def _check_pool(pool: str, field: str) -> None:
+    if not POOL.match(pool):
         hint = "1 to 64 letters, digits and . _ -"
-        raise Invalid("DULY-E114", f"{target.pool[:40]!r} is not a pool name.", field=f"{field}.pool", hint=hint)
+        raise Invalid("DULY-E114", f"{pool[:40]!r} is not a pool name.", field=f"{field}.pool", hint=hint)
+
+
+def _check_target(target: Target, field: str) -> None:
+    _check_pool(target.pool, field)
     chosen = [name for name in ("handler", "http", "shell") if getattr(target, name) is not None]
     if len(chosen) != 1:
         raise Invalid("DULY-E106", "needs exactly one of handler, http and shell.", field=field)

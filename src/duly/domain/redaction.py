@@ -70,6 +70,21 @@ def _without_named(name: str, value: Any) -> Any:
     return [_without_named(name, item) for item in value] if isinstance(value, list) else value
 
 
+# What every JSON text has in which something is masked.
+_ANY_SIGN = (*{sign for signs, _, _ in _PLACES for sign in signs}, "pwd")
+
+
+def json_without_credentials(text: str) -> str:
+    """JSON that people read, an error or progress, with what looks like a credential masked in its texts."""
+    lower = text.lower()
+    # A backslash may write any sign in another way.
+    if "\\u" not in lower and not any(sign in lower for sign in _ANY_SIGN):
+        return text
+    decoded = loads(text)
+    kept = _without_named("", decoded)
+    return text if kept == decoded else dumps(kept, ensure_ascii=False)
+
+
 class Veil:
     """Hides known values. It may learn more; then it keeps the latest."""
 

@@ -115,14 +115,14 @@ def administers_all(actor: Actor) -> bool:
     return actor.tenant == DEFAULT_TENANT_NUMBER and actor.role is Role.ADMIN
 
 
-def check_payload(quotas: Quotas, payload: str | None) -> None:
+def check_payload(quotas: Quotas, payload: str | None, field: str = "payload") -> None:
     """Refuse a payload (JSON text) that is longer than the tenant may send."""
     most = quotas.max_payload_bytes
     if payload is not None and most is not None and (size := len(payload.encode())) > most:
         raise TooLarge(
             "DULY-E404",
             f"has {size:,} bytes; the tenant's quota maxPayloadBytes is {most:,}.",
-            field="payload",
+            field=field,
             hint="Keep it elsewhere and pass a reference.",
         )
 

@@ -8,13 +8,14 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from duly.domain.access import Role
+from duly.domain.alerts.rule import parse_rule_name
 from duly.domain.errors import Invalid
 from duly.domain.ids import parse_job_id
 from duly.domain.instants import SECOND, Instant, to_rfc3339
 from duly.http.cursors import Cursor, Limit, MomentCursor, from_cursor, from_moment_cursor, to_cursor, to_moment_cursor
-from duly.http.etags import IF_MATCH, IF_NONE_MATCH, UNCHANGED, etag, expected_version, tagged
+from duly.http.etags import IF_MATCH, IF_NONE_MATCH, PUT_IF, UNCHANGED, expected_of_put, expected_version, tagged, tagged_as_read
 from duly.http.routing import Call, Reply, route
-from duly.ports.alerts import ChannelRow, IncidentFilter, RuleRow
+from duly.ports.alerts import ChannelRow, IncidentFilter
 from duly.ports.fire_audit import MissedFilter
 from duly.wire.alerts import (
     AlertName,
@@ -40,7 +41,7 @@ from duly.wire.shapes import NothingShape, Page, moment, pattern
 
 BAD_RULE = ("DULY-E103", "DULY-E106", "DULY-E114", "DULY-E135", "DULY-E160", "DULY-E209", "DULY-E255")
 BAD_CHANNEL = ("DULY-E106", "DULY-E114", "DULY-E141", "DULY-E161", "DULY-E209")
-ETAG = {"ETag": "The version, for If-Match."}
+ETAG = {"ETag": "What was answered, for If-None-Match and If-Match."}
 
 RULES = {
     "missed": {"kind": "missed", "jobs": ["nightly-report"], "afterSec": 900, "channels": ["ops"]},
@@ -85,13 +86,13 @@ class FireAuditQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only
     cursor: MomentCursor | None = None
 
 
-@route("GET", "/v1/alerts", role=Role.VIEWER, answer=Page[IncidentView], problems=("DULY-E112", "DULY-E120"))
+@route("GET", "/v1/alerts", role=Role.VIEWER, answer=Page[IncidentView], problems=("DULY-E112", "DULY-E114", "DULY-E120"))
 async def list_alerts(call: Call, query: IncidentQuery) -> Reply:
     """List incidents, newest first"""
     wanted = IncidentFilter(
         call.actor.tenant,
         None if query.state is None else query.state is IncidentState.OPEN,
-        query.rule,
+        None if query.rule is None else parse_rule_name(query.rule, "rule"),
         from_cursor(query.cursor, call.listing),
         query.limit + 1,
     )
@@ -168,13 +169,14 @@ async def show_alert_rule(call: Call, name: str) -> Reply:
     role=Role.ADMIN,
     answer=RuleView,
     problems=BAD_RULE,
-    request_headers=IF_MATCH,
+    request_headers=PUT_IF,
     response_headers=ETAG,
     examples=RULES,
 )
 async def set_alert_rule(call: Call, name: str, body: RuleShape) -> Reply:
     """Make or change an alert rule"""
-    return _tagged_rule(await call.services.alerts.put_rule(call.actor, rule_of(body, name), expected_version(call)))
+    row = await call.services.alerts.put_rule(call.actor, rule_of(body, name), expected_of_put(call))
+    return tagged_as_read(rule_view(row), row.version)
 
 
 @route(
@@ -195,12 +197,13 @@ async def delete_alert_rule(call: Call, name: str) -> Reply:
     "/v1/alert-rules/{name}/snooze",
     role=Role.OPERATOR,
     answer=RuleView,
-    problems=("DULY-E105", "DULY-E106", "DULY-E114", "DULY-E254"),
+    problems=("DULY-E105", "DULY-E106", "DULY-E114", "DULY-E209", "DULY-E254"),
     body_optional=True,
+    request_headers=IF_MATCH,
 )
 async def snooze_alert_rule(call: Call, name: str, body: SnoozeShape) -> Reply:
     """Tell nobody of what a rule sees for a while"""
-    return Reply(rule_view(await call.services.alerts.snooze_rule(call.actor, name, _until(call, body))))
+    return Reply(rule_view(await call.services.alerts.snooze_rule(call.actor, name, _until(call, body), expected_version(call))))
 
 
 @route("GET", "/v1/alert-channels", role=Role.VIEWER, answer=Page[ChannelView])
@@ -231,14 +234,14 @@ async def show_alert_channel(call: Call, name: str) -> Reply:
     role=Role.ADMIN,
     answer=ChannelView,
     problems=BAD_CHANNEL,
-    request_headers=IF_MATCH,
+    request_headers=PUT_IF,
     response_headers=ETAG,
     examples=CHANNELS,
 )
 async def set_alert_channel(call: Call, name: str, body: ChannelShape) -> Reply:
     """Make or change an alert channel"""
-    row = await call.services.alerts.put_channel(call.actor, channel_of(body, name), expected_version(call))
-    return Reply(_channel(call, row), headers=[etag(row.version)])
+    row = await call.services.alerts.put_channel(call.actor, channel_of(body, name), expected_of_put(call))
+    return tagged_as_read(_channel(call, row), row.version)
 
 
 @route(
@@ -297,10 +300,6 @@ def _until(call: Call, body: SnoozeShape) -> Instant | None:
     if until is not None and body.for_sec is not None:
         raise Invalid("DULY-E106", "does not go with until.", field="forSec")
     return until if body.for_sec is None else call.services.clock.now() + round(body.for_sec * SECOND)
-
-
-def _tagged_rule(row: RuleRow) -> Reply:
-    return Reply(rule_view(row), headers=[etag(row.version)])
 
 
 def _channel(call: Call, row: ChannelRow) -> ChannelView:

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from duly.domain.access import CHANNELS, Actor
 from duly.domain.errors import Invalid
+from duly.domain.redaction import without_credentials
 
 _HEX = "[0-9A-Fa-f]"
 _REST = f"%[89ABab]{_HEX}"
@@ -41,5 +42,5 @@ def attributed(actor: Actor, headers: dict[bytes, bytes], request_id: str) -> Ac
         # Who came by a session or through a proxy is known to have, whatever the header says.
         channel=_CHANNELS[channel] if channel is not None and actor.channel == "api" else actor.channel,
         request_id=request_id,
-        reason=unquote(reason.decode(), errors="replace") or None if reason is not None else None,
+        reason=without_credentials(unquote(reason.decode(), errors="replace")) or None if reason is not None else None,
     )

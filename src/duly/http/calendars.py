@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duly.domain.access import Role
-from duly.http.etags import IF_MATCH, IF_NONE_MATCH, UNCHANGED, etag, expected_version, tagged
+from duly.http.etags import IF_MATCH, IF_NONE_MATCH, PUT_IF, UNCHANGED, expected_of_put, expected_version, tagged, tagged_as_read
 from duly.http.limits import LARGEST_BATCH
 from duly.http.routing import Call, Reply, route
 from duly.ports.calendars import CalendarRow
@@ -54,14 +54,14 @@ async def show_calendar(call: Call, name: str) -> Reply:
     role=Role.ADMIN,
     answer=CalendarView,
     problems=BAD_CALENDAR,
-    request_headers=IF_MATCH,
-    response_headers={"ETag": "The calendar's version, for If-Match."},
+    request_headers=PUT_IF,
+    response_headers={"ETag": "What was answered, for If-None-Match and If-Match."},
     examples=EXAMPLES,
 )
 async def set_calendar(call: Call, name: str, body: CalendarShape) -> Reply:
     """Make or change a calendar; every job that names it gets a new version in the same moment"""
-    row = await call.services.calendars.put(call.actor, calendar_of(body, name), expected_version(call))
-    return Reply(_view(row), headers=[etag(row.calendar.version)])
+    row = await call.services.calendars.put(call.actor, calendar_of(body, name), expected_of_put(call))
+    return tagged_as_read(_view(row), row.calendar.version)
 
 
 @route(
@@ -84,6 +84,7 @@ async def delete_calendar(call: Call, name: str) -> Reply:
     answer=ImportView,
     problems=BAD_CALENDAR,
     limit=LARGEST_BATCH,
+    request_headers=PUT_IF,
     examples={
         "oneDay": {
             "ics": "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;VALUE=DATE:20261225\nSUMMARY:Christmas Day\nEND:VEVENT\nEND:VCALENDAR",
@@ -93,7 +94,8 @@ async def delete_calendar(call: Call, name: str) -> Reply:
 )
 async def import_calendar(call: Call, name: str, body: ImportShape) -> Reply:
     """Add the days and times of an iCalendar file"""
-    done = await call.services.calendars.import_ics(call.actor, name, body.ics, dry_run=body.dry_run)
+    expected = expected_of_put(call)
+    done = await call.services.calendars.import_ics(call.actor, name, body.ics, dry_run=body.dry_run, expected=expected)
     return Reply(ImportView(calendar=_view(done.row), holidays=done.holidays, windows=done.windows, remarks=done.remarks))
 
 

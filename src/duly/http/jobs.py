@@ -11,7 +11,7 @@ from duly.domain.ids import JobId, job_text
 from duly.domain.job import Job, JobType
 from duly.domain.lifecycle import JobState
 from duly.http.cursors import Cursor, Limit, from_cursor, to_cursor
-from duly.http.etags import IF_MATCH, IF_NONE_MATCH, UNCHANGED, etag, expected_version, tagged
+from duly.http.etags import IF_MATCH, IF_NONE_MATCH, PUT_IF, UNCHANGED, etag, expected_of_change, expected_version, tagged
 from duly.http.filters import FilterText
 from duly.http.limits import LARGEST_BATCH
 from duly.http.problems import SECRET_PROBLEMS
@@ -169,13 +169,13 @@ async def show_job(call: Call, job_id: JobId) -> Reply:
     role=Role.ADMIN,
     answer=JobView,
     problems=(*SCHEDULE_PROBLEMS, *QUOTAS, *SECRET_PROBLEMS, *ALERT_PROBLEMS, "DULY-E204", "DULY-E208", "DULY-E210"),
-    request_headers=IF_MATCH,
+    request_headers=PUT_IF,
     response_headers={"ETag": "The job's new version, for If-Match."},
     examples=JOB_EXAMPLES,
 )
 async def change_job(call: Call, job_id: JobId, body: JobShape) -> Reply:
     """Give a job a new version"""
-    job = await call.services.jobs.change(call.actor, job_id, body, expected_version(call))
+    job = await call.services.jobs.change(call.actor, job_id, body, expected_of_change(call))
     return Reply(_view(call, job), headers=[etag(job.version.version)])
 
 
@@ -229,17 +229,26 @@ async def resume_job(call: Call, job_id: JobId, body: NothingShape) -> Reply:
     answer=JobView,
     problems=("DULY-E105", "DULY-E136", "DULY-E204", "DULY-E209", "DULY-E210", "DULY-E253"),
     body_optional=True,
+    request_headers=IF_MATCH,
     examples={"next": {}, "thatOne": {"at": "2026-12-24T03:00:00Z"}},
 )
 async def skip_fire(call: Call, job_id: JobId, body: SkipShape) -> Reply:
     """Skip one fire: the next one, or the one at a time; it is recorded as skipped when that time comes"""
-    return Reply(_view(call, await call.services.jobs.skip(call.actor, job_id, moment(body.at, "at"))))
+    return Reply(_view(call, await call.services.jobs.skip(call.actor, job_id, moment(body.at, "at"), expected_version(call))))
 
 
-@route("POST", "/v1/jobs/{jobId}/unskip", role=Role.OPERATOR, answer=JobView, problems=("DULY-E204", "DULY-E209"), body_optional=True)
+@route(
+    "POST",
+    "/v1/jobs/{jobId}/unskip",
+    role=Role.OPERATOR,
+    answer=JobView,
+    problems=("DULY-E204", "DULY-E209"),
+    body_optional=True,
+    request_headers=IF_MATCH,
+)
 async def unskip_fire(call: Call, job_id: JobId, body: NothingShape) -> Reply:
     """Take a skip back"""
-    return Reply(_view(call, await call.services.jobs.unskip(call.actor, job_id)))
+    return Reply(_view(call, await call.services.jobs.unskip(call.actor, job_id, expected_version(call))))
 
 
 def _view(call: Call, job: Job) -> JobView:

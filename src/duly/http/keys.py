@@ -40,14 +40,15 @@ async def list_keys(call: Call) -> Reply:
     role=Role.ADMIN,
     status=201,
     answer=RotatedKeyView,
-    problems=("DULY-E225", "DULY-E306", "DULY-E307"),
+    problems=("DULY-E213", "DULY-E225", "DULY-E306", "DULY-E307"),
     body_optional=True,
+    idempotent=True,
     examples={"a day": {"overlapSec": 86400}},
 )
 async def rotate_key(call: Call, key_id: str, body: RotateShape) -> Reply:
     """Make a key of the same role, name and pools; the old one ends after the overlap"""
     overlap = round(body.overlap_sec * SECOND)
-    old, new, secret = await call.services.keyring.rotate(call.actor, key_id, overlap, _micros(body.expires_in_sec))
+    old, new, secret = await call.services.keyring.rotate(call.actor, key_id, overlap, _micros(body.expires_in_sec), call.idempotency)
     return Reply(RotatedKeyView(**_fields(new), secret=secret, replaced=KeyView(**_fields(old))))
 
 

@@ -187,7 +187,7 @@ def statuses(declared: Route) -> dict[int, list[str]]:
     if declared.body is not None:
         codes.update(_TAKES_FORM if declared.form else _TAKES_BODY)
     if declared.idempotent:
-        codes.add("DULY-E116")
+        codes.update(("DULY-E116", "DULY-E207"))
     if _is_recorded(declared):
         codes.update(("DULY-E271", "DULY-E272"))
     found: dict[int, list[str]] = {}
@@ -308,5 +308,10 @@ def _refined(components: Mapping[str, Schema]) -> dict[str, Schema]:
             for key, value in schema.get("properties", {}).items()
         }
         found[name] = {**schema, **({"properties": properties} if properties else {}), **_TOGETHER.get(name, {})}
+    if "JobShape" in found:
+        # Beside steps a target names the pool alone; that its other keys are missing is no fault then.
+        pool = found["TargetShape"]["properties"]["pool"]
+        of_steps = {"type": "object", "properties": {"pool": pool}, "additionalProperties": False, "title": "The pool of a workflow"}
+        found["JobShape"]["properties"]["target"]["anyOf"].append(of_steps)
     found["AnyJson"] = _ANY_JSON
     return dict(sorted(found.items()))

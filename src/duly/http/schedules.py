@@ -13,7 +13,7 @@ from duly.wire.schedules import PreviewShape, PreviewView
     "/v1/schedules/preview",
     role=Role.VIEWER,
     answer=PreviewView,
-    problems=("DULY-E101", "DULY-E102", "DULY-E103", "DULY-E104", "DULY-E105", "DULY-E134", "DULY-E251"),
+    problems=("DULY-E101", "DULY-E102", "DULY-E103", "DULY-E104", "DULY-E105", "DULY-E114", "DULY-E134", "DULY-E251"),
     examples={
         "daily": {"type": "CRON", "schedule": "30 2 * * *", "timezone": "America/New_York", "after": "2026-03-07T12:00:00Z", "count": 2}
     },

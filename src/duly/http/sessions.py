@@ -59,14 +59,15 @@ class LoginQuery(Struct, rename="camel", forbid_unknown_fields=True, kw_only=Tru
     role=Role.VIEWER,
     status=201,
     answer=LinkView,
-    problems=("DULY-E313",),
+    problems=("DULY-E213", "DULY-E313"),
     body_optional=True,
+    idempotent=True,
     examples={"to look around": {"role": "VIEWER"}},
 )
 async def create_login_link(call: Call, body: LinkShape) -> Reply:
     """Make a link that logs one browser in, once, within five minutes"""
     actor = call.actor
-    token, link = await call.services.sessions.link(actor, None if body.role is None else Role[body.role.name])
+    token, link = await call.services.sessions.link(actor, None if body.role is None else Role[body.role.name], call.idempotency)
     url = f"{(call.services.gate.public_url or '').rstrip('/')}/login?token={token}"
     return Reply(LinkView(url=url, tenant=actor.tenant_name, role=RoleName[link.role], expires_at=shown(link.expires_at) or ""))
 

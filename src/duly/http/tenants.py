@@ -10,7 +10,7 @@ from msgspec import Meta
 from duly.domain.access import Role
 from duly.domain.tenants import NO_QUOTAS, parse_tenant_name
 from duly.http.cursors import Limit, paged
-from duly.http.etags import IF_MATCH, etag, expected_version
+from duly.http.etags import PUT_IF, etag, expected_of_change
 from duly.http.keys import asked_for, new_key_view
 from duly.http.routing import Call, Reply, route
 from duly.usecases.tenants import TenantChange
@@ -47,14 +47,15 @@ class TenantsQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, k
     role=Role.ADMIN,
     status=201,
     answer=NewTenantView,
-    problems=("DULY-E114", "DULY-E261", "DULY-E263"),
+    problems=("DULY-E114", "DULY-E213", "DULY-E261", "DULY-E263"),
+    idempotent=True,
     response_headers=ETAG,
     examples={"acme": {"name": "acme", "weight": 200, "quotas": {"maxJobs": 1000, "maxQueued": 100_000, "maxConcurrent": 50}}},
 )
 async def create_tenant(call: Call, body: TenantShape) -> Reply:
     """Make a tenant and its first ADMIN key, whose secret is shown this once; only for ADMIN keys of the tenant default"""
     quotas = NO_QUOTAS if body.quotas is None else quotas_of(body.quotas)
-    tenant, row, secret = await call.services.tenants.create(call.actor, body.name, body.weight, quotas)
+    tenant, row, secret = await call.services.tenants.create(call.actor, body.name, body.weight, quotas, call.idempotency)
     return Reply(new_view(tenant, new_key_view(row, secret)), headers=[etag(tenant.version)])
 
 
@@ -80,14 +81,14 @@ async def show_tenant(call: Call, tenant: str) -> Reply:
     role=Role.ADMIN,
     answer=TenantView,
     problems=("DULY-E209", "DULY-E262", "DULY-E263"),
-    request_headers=IF_MATCH,
+    request_headers=PUT_IF,
     response_headers=ETAG,
     examples={"quotas": {"quotas": {"maxConcurrent": 20, "maxFiresPerMinute": 600}}, "weight": {"weight": 500}},
 )
 async def change_tenant(call: Call, tenant: str, body: TenantChangeShape) -> Reply:
     """Give a tenant another weight or other quotas; only for ADMIN keys of the tenant default"""
     change = TenantChange(weight=body.weight, quotas=None if body.quotas is None else quotas_of(body.quotas))
-    changed = await call.services.tenants.change(call.actor, tenant, change, expected_version(call))
+    changed = await call.services.tenants.change(call.actor, tenant, change, expected_of_change(call))
     return Reply(tenant_view(changed), headers=[etag(changed.version)])
 
 

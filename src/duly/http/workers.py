@@ -15,7 +15,7 @@ from duly.domain.ids import ExecutionId, execution_text, idempotency_key, job_te
 from duly.domain.instants import SECOND, Instant, Micros
 from duly.domain.job import JobSpec
 from duly.domain.lifecycle import Outcome
-from duly.domain.redaction import without_credentials, without_named
+from duly.domain.redaction import json_without_credentials, without_credentials, without_named
 from duly.http.limits import LARGEST_BATCH, hung_up
 from duly.http.routing import Call, Reply, route
 from duly.ports.desk import Ended, Held
@@ -81,6 +81,7 @@ _encoder = msgspec.json.Encoder()
     status=201,
     answer=RegisteredView,
     problems=("DULY-E114", "DULY-E304"),
+    idempotent=True,
     examples={"one": {"name": "gpu-7", "handlers": ["resize"]}},
 )
 async def register_worker(call: Call, body: RegisterShape) -> Reply:
@@ -89,7 +90,7 @@ async def register_worker(call: Call, body: RegisterShape) -> Reply:
     handlers, skew = sorted(set(body.handlers)), _skew(body.clock_skew_ms)
     about = WorkerAbout(body.pool, body.labels, handlers, body.slots, body.host, body.pid, body.version, skew=skew)
     asked = _micros(body.ttl_sec)
-    worker = await workers.register(call.actor, body.name, about, asked)
+    worker = await workers.register(call.actor, body.name, about, asked, call.idempotency)
     ttl = workers.lifetime(asked)
     return Reply(
         RegisteredView(
@@ -258,7 +259,7 @@ async def save_checkpoint(call: Call, execution_id: ExecutionId, body: Checkpoin
 async def tell_progress(call: Call, execution_id: ExecutionId, body: ProgressShape) -> Reply:
     """Say how far the attempt has come"""
     worker = parse_worker_id(body.worker_id)
-    told = json_text(body.progress, "progress") or "null"
+    told = _progress_text(body.progress)
     if not await call.services.workers.progress(call.actor, worker, [(body.fence, execution_id, told)]):
         raise await call.services.workers.refusal(worker, execution_id)
     return Reply(NothingView())
@@ -333,7 +334,11 @@ def _stop_view(stop: Stop, now: Instant) -> StopView:
 
 
 def _progress(item: OneProgressShape) -> tuple[LeaseId, ExecutionId, str]:
-    return item.fence, parse_execution_id(item.execution_id), json_text(item.progress, "progress") or "null"
+    return item.fence, parse_execution_id(item.execution_id), _progress_text(item.progress)
+
+
+def _progress_text(told: msgspec.Raw) -> str:
+    return json_without_credentials(json_text(told, "progress") or "null")
 
 
 def _result(item: ResultShape) -> Report:
@@ -376,12 +381,12 @@ def _error(told: dict[str, Any] | None) -> str | None:
     text = _encoder.encode(told)
     if len(text) > LARGEST_ERROR:
         raise TooLarge("DULY-E109", f"has {len(text):,} bytes; {LARGEST_ERROR:,} are the limit.", field="error")
-    return text.decode()
+    # Whoever wrote the worker: what looks like a credential is not kept.
+    return json_without_credentials(text.decode())
 
 
 def _line(shape: LineShape, now: Instant, field: str) -> LogLine:
     json_text(msgspec.Raw(_encoder.encode(shape.fields)), f"{field}.fields", 16_384)
-    # Whoever wrote the worker: what looks like a credential is not kept.
     return LogLine(now - round(shape.ago_sec * SECOND), shape.level, without_credentials(shape.message), without_named(shape.fields))
 
 

@@ -75,7 +75,7 @@ async def reject_step(call: Call, execution_id: ExecutionId, body: DecisionShape
     "/v1/executions/{executionId}/signal",
     role=Role.OPERATOR,
     answer=StepsView,
-    problems=(*_OF_A_RUN, "DULY-E294", *SECRET_PROBLEMS),
+    problems=(*_OF_A_RUN, "DULY-E294", "DULY-E404", *SECRET_PROBLEMS),
     examples={"paid": {"name": "payment", "payload": {"amount": 5}}},
 )
 async def signal_run(call: Call, execution_id: ExecutionId, body: SignalShape) -> Reply:

@@ -17,7 +17,8 @@ class Checkpoints(Protocol):
         """Keep a checkpoint. True means committed: whatever attempt comes next starts with it.
 
         False when it is refused: the lease is gone or not this worker's, the attempt has ended, or the number does not exceed the
-        stored one. Repeating a number under the lease that stored it is accepted: its answer may have been lost.
+        stored one. Repeating a checkpoint under the lease that stored it is accepted, for its answer may have been lost; its number
+        with other data is not.
         """
 
     async def report(self, worker: WorkerId, reports: Sequence[tuple[LeaseId, ExecutionId, str]], now: Instant) -> int:

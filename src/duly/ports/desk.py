@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from duly.domain.audit import Deed
 from duly.domain.execution import Finished, LeaseId, Stop, WorkerId
 from duly.domain.ids import ExecutionId
-from duly.domain.instants import Instant
+from duly.domain.instants import Instant, Micros
 from duly.domain.lifecycle import Outcome, State
+from duly.ports.dispatch import Idempotency
 
 if TYPE_CHECKING:
-    from duly.ports.store import WorkerRow
+    from duly.ports.store import WorkerAbout, WorkerRow
 
 Held = tuple[LeaseId, ExecutionId]
 
@@ -38,6 +39,14 @@ class Ended(NamedTuple):
 
 class Desk(Protocol):
     """Whoever comes over HTTP may say anything, twice and in any order: every answer is read from the ledger."""
+
+    async def register_once(
+        self, name: str, about: WorkerAbout, now: Instant, ttl: Micros, tenant: int, family: str | None, idempotency: Idempotency
+    ) -> WorkerId:
+        """A new worker, as `Liveness.register` makes it, or the one that the idempotency key has made before.
+
+        Raises Conflict (DULY-E207) for another body.
+        """
 
     async def worker(self, worker: WorkerId) -> WorkerRow | None:
         """A worker by its number, lost or alive; None when there is none (or it is long gone)."""

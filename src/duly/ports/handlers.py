@@ -17,7 +17,7 @@ from duly.domain.instants import Instant
 from duly.domain.job import JobVersion, Target
 from duly.domain.lifecycle import Outcome
 from duly.domain.logs import LONGEST_LINE, Allowance, dropped_words, limit_words, shortened
-from duly.domain.redaction import Veil, without_credentials, without_named
+from duly.domain.redaction import Veil, json_without_credentials, without_credentials, without_named
 from duly.domain.signature import Takes
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ class Attempt:
         """How far it is, as JSON. The latest counts; it reaches the store with the next flush."""
         extras = self.extras
         extras.beats += 1
-        extras.progress = progress if extras.veil is None else extras.veil.over_json(progress)
+        extras.progress = json_without_credentials(progress if extras.veil is None else extras.veil.over_json(progress))
 
     def keep(self, data: str) -> Future[None]:
         """Save a checkpoint (JSON), from any thread. Done means committed; raises LeaseLost in the future when it was refused."""

@@ -32,11 +32,21 @@ class Keys(Protocol):
         """
 
     async def rotate_key(
-        self, tenant: int, id: str, minted: Minted, overlap: Micros, lasts: Micros | None, now: Instant, *, deed: Deed | None = None
+        self,
+        tenant: int,
+        id: str,
+        minted: Minted,
+        overlap: Micros,
+        lasts: Micros | None,
+        now: Instant,
+        *,
+        deed: Deed | None = None,
+        idempotency: Idempotency | None = None,
     ) -> tuple[KeyRow, KeyRow] | None:
         """A new key in the place of an old one, which ends after the overlap: (old, new). None when the tenant has no such key.
 
-        Raises Conflict for a key that has ended, and when the tenant would be left without anybody to administer it.
+        Raises Conflict for a key that has ended, when the tenant would be left without anybody to administer it, and (DULY-E213) when
+        the idempotency key has rotated it before.
         """
 
     async def any_admin_key(self, tenant: int, now: Instant) -> bool:

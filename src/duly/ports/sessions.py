@@ -8,13 +8,14 @@ from typing import Protocol
 from duly.domain.audit import Deed
 from duly.domain.instants import Instant
 from duly.domain.sessions import LinkRow, SessionRow
+from duly.ports.dispatch import Idempotency
 
 
 class SessionStore(Protocol):
     """Sessions and the links that begin them, by the hashes of their secrets. Both end with the key that they came from."""
 
-    async def add_link(self, link: LinkRow, *, deed: Deed | None = None) -> None:
-        """A new link."""
+    async def add_link(self, link: LinkRow, now: Instant, *, deed: Deed | None = None, idempotency: Idempotency | None = None) -> None:
+        """A new link. Raises Conflict (DULY-E213) when the idempotency key has made one before."""
 
     async def begin(
         self,

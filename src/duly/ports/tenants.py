@@ -10,6 +10,7 @@ from duly.domain.audit import Deed
 from duly.domain.ids import JobId
 from duly.domain.instants import Instant
 from duly.domain.tenants import Quotas, Tenant, Usage
+from duly.ports.dispatch import Idempotency
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,13 @@ class Bounded:
 class Tenants(Protocol):
     """Tenants, their quotas and what they use."""
 
-    async def create(self, tenant: Tenant, *, deed: Deed | None = None) -> Tenant | None:
-        """A new tenant, to which the store gives its number. None when the name is taken."""
+    async def create(
+        self, tenant: Tenant, *, deed: Deed | None = None, idempotency: tuple[int, Idempotency] | None = None
+    ) -> Tenant | None:
+        """A new tenant, to which the store gives its number. None when the name is taken.
+
+        Raises Conflict (DULY-E213) when the idempotency key, of the tenant that stands beside it, has made it before.
+        """
 
     async def named(self, name: str) -> Tenant | None:
         """The tenant of that name."""

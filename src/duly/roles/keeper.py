@@ -39,10 +39,12 @@ class CheckpointKeeper:
     async def _keep(self, attempt: Attempt, data: str) -> None:
         kept = attempt.extras.kept = attempt.kept or Kept()
         async with kept.writing:
-            number = kept.number + 1
+            # Used up whatever comes of it: a handler that did not wait for the answer may have it committed, and its number with other
+            # data is refused.
+            number = kept.number = kept.number + 1
             if not await self._save(attempt, number, data):
                 raise LeaseLost.of(execution_text(attempt.id))
-            kept.number, kept.data = number, data
+            kept.data = data
 
     async def _save(self, attempt: Attempt, number: int, data: str) -> bool:
         worker, pause = self._heartbeat.worker, FIRST_PAUSE

@@ -116,7 +116,9 @@ class Keyring:
             raise _no_such_key(id)
         return row
 
-    async def rotate(self, actor: Actor, id: str, overlap: Micros, lasts: Micros | None = None) -> tuple[KeyRow, KeyRow, str]:
+    async def rotate(
+        self, actor: Actor, id: str, overlap: Micros, lasts: Micros | None = None, idempotency: Idempotency | None = None
+    ) -> tuple[KeyRow, KeyRow, str]:
         """A new key in the place of an old one: (old, new, the new secret). Both work until the overlap is over.
 
         It may be repeated when an answer was lost: a secret that nobody saw is in nobody's hands, and its key can be revoked.
@@ -125,7 +127,7 @@ class Keyring:
         minted = Minted(key_id(secret), _hash(secret), shown_prefix(secret))
         now = self._clock.now()
         deed = Deed(actor, now, "key.rotate", "key", id, after={"replacedBy": minted.id, "overlapSec": overlap / SECOND})
-        found = await self._store.rotate_key(actor.tenant, id, minted, overlap, lasts, now, deed=deed)
+        found = await self._store.rotate_key(actor.tenant, id, minted, overlap, lasts, now, deed=deed, idempotency=idempotency)
         if found is None:
             raise _no_such_key(id)
         return *found, secret

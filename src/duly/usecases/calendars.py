@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from duly.domain.access import Actor
-from duly.domain.calendars import Calendar, check_calendar
+from duly.domain.calendars import Calendar, check_calendar, parse_calendar_name
 from duly.domain.errors import Conflict, Invalid, NotFound
 from duly.domain.ics import read_ics
 from duly.domain.instants import Instant
 from duly.domain.job import Job, schedule_of
 from duly.domain.pauses import first_fire, past_pause
+from duly.domain.preconditions import holds, unmet
 from duly.ports.calendars import CalendarRow, Rewritten
 from duly.ports.calendars import Calendars as CalendarStore
 from duly.ports.clock import Clock
@@ -55,7 +56,7 @@ class Calendars:
 
     async def named(self, actor: Actor, names: Sequence[str]) -> tuple[Calendar, ...]:
         """These calendars, in this order. Raises NotFound for one that there is not."""
-        return tuple([(await self.show(actor, name)).calendar for name in names])
+        return tuple([(await self.show(actor, parse_calendar_name(name, "calendars"))).calendar for name in names])
 
     async def put(self, actor: Actor, calendar: Calendar, expected: int | None = None) -> CalendarRow:
         """Make it so. Jobs that name it get a new version and wait for the fire that follows from it, all at once or not at all."""
@@ -72,7 +73,7 @@ class Calendars:
                 return await self.show(actor, calendar.name)
             if expected is not None:
                 break
-        raise Conflict("DULY-E209", "The calendar has changed meanwhile.", hint="Read it again and repeat the change.")
+        raise unmet("calendar", expected)
 
     async def delete(self, actor: Actor, name: str, expected: int | None = None) -> CalendarRow:
         """Forget it, unless a job still names it, or it has another version than the one that the caller has read."""
@@ -89,12 +90,14 @@ class Calendars:
             raise Conflict("DULY-E252", f"The calendar is in use by {', '.join(users[:NAMED_JOBS])}{more}.", field="name")
         return row
 
-    async def import_ics(self, actor: Actor, name: str, text: str, *, dry_run: bool) -> Imported:
+    async def import_ics(self, actor: Actor, name: str, text: str, *, dry_run: bool, expected: int | None = None) -> Imported:
         """Add what an iCalendar file says: whole days as holidays, times as windows. A calendar that is not there yet is made."""
         now = self._clock.now()
         for _ in range(TRIES):
             row = await self._store.calendar(actor.tenant, name)
             before = Calendar(name=name) if row is None else row.calendar
+            if not holds(expected, before.version):
+                raise unmet("calendar", expected)
             found = read_ics(text, before.zone or "UTC", now)
             holidays = {holiday.day: holiday for holiday in (*found.holidays, *before.holidays)}
             windows = {(window.start, window.end): window for window in (*found.windows, *before.windows)}

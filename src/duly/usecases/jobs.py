@@ -19,9 +19,9 @@ from duly.domain.instants import SECOND, Instant, Micros, to_rfc3339
 from duly.domain.job import NAME, Job, JobSpec, JobVersion, check_spec, schedule_of
 from duly.domain.lifecycle import JobState
 from duly.domain.pauses import demand_fire, first_fire, past_pause
+from duly.domain.redaction import without_credentials
 from duly.domain.schedule import CalendarSchedule, Schedule, is_fire, next_fire, previous_fire
 from duly.domain.shards import shard_of
-from duly.domain.tenants import check_payload
 from duly.ports.calendars import SkipAnswer
 from duly.ports.clock import Clock, Entropy
 from duly.ports.store import Definitions, Idempotency, JobFilter, NewJob, Reschedule
@@ -31,7 +31,7 @@ from duly.usecases.deeds import job_changed, job_created
 from duly.usecases.definable import check_types
 from duly.usecases.dependencies import refuse_circles
 from duly.usecases.overdue import Overdue, fires_once
-from duly.usecases.quotas import Directory
+from duly.usecases.quotas import Directory, check_payloads
 from duly.usecases.turns import Turns
 from duly.wire.jobs import JobShape
 from duly.wire.specs import spec_of
@@ -111,7 +111,7 @@ class Jobs:
             # The first fire may be far away.
             await turns.give_way()
             with _naming_the(nth, len(wanted)):
-                check_payload(quotas, spec.payload)
+                check_payloads(quotas, spec)
                 new.append(replace(_new_job(actor, id, _written_out(spec, known), now, sealed=self._sealed), within_quota=bounded))
         twice, times = Counter(item.spec.name for item in new).most_common(1)[0]
         if times > 1:
@@ -213,7 +213,7 @@ class Jobs:
         check_types(spec)
         check_spec(spec, sealed=self._sealed)
         await refuse_circles(self._store, actor.tenant, [spec])
-        check_payload(await self._quotas.of(actor.tenant), spec.payload)
+        check_payloads(await self._quotas.of(actor.tenant), spec)
         schedule = schedule_of(spec.timing, before.id)
         if isinstance(schedule, CalendarSchedule):
             demand_fire(schedule, now)
@@ -266,7 +266,8 @@ class Jobs:
                 raise Conflict("DULY-E210", "The job has no fire after that time.", field="until", hint=hint)
             return following
 
-        after = await self._set_state(actor, id, JobState.PAUSED, pausing, reason, until, expected, action="job.pause")
+        words = None if reason is None else without_credentials(reason)
+        after = await self._set_state(actor, id, JobState.PAUSED, pausing, words, until, expected, action="job.pause")
         if until is not None and after.next_fire_at is not None:
             await self._transport.announce_due(after.next_fire_at)
         return after
@@ -286,10 +287,11 @@ class Jobs:
             await self._transport.announce_due(after.next_fire_at)
         return after
 
-    async def skip(self, actor: Actor, id: JobId, at: Instant | None = None) -> Job:
+    async def skip(self, actor: Actor, id: JobId, at: Instant | None = None, expected: int | None = None) -> Job:
         """Let one fire pass: the next one, or the one at `at`. One at a time; asking twice for the same changes nothing."""
         for _ in range(TRIES):
             job = await self.show(actor, id)
+            _demand_version(job, expected)
             _refuse_cancelled(job)
             schedule = job.version.schedule
             if schedule is None or job.next_fire_at is None:
@@ -314,10 +316,11 @@ class Jobs:
                     continue
         raise _somebody_was_faster()
 
-    async def unskip(self, actor: Actor, id: JobId) -> Job:
+    async def unskip(self, actor: Actor, id: JobId, expected: int | None = None) -> Job:
         """Take a skip back. Without one, nothing changes."""
         for _ in range(TRIES):
             job = await self.show(actor, id)
+            _demand_version(job, expected)
             if job.skip_at is None:
                 return job
             deed = on_job(actor, self._clock.now(), "job.unskip", id, before={"skipAt": to_rfc3339(job.skip_at)}, after={"skipAt": None})

@@ -10,12 +10,26 @@ import asyncio
 from collections.abc import Mapping
 
 from duly.domain.instants import SECOND, Instant, Micros
-from duly.domain.tenants import NO_QUOTAS, Quotas
+from duly.domain.job import JobSpec
+from duly.domain.tenants import NO_QUOTAS, Quotas, check_payload
 from duly.ports.clock import Clock
 from duly.ports.tenants import Bounded, Tenants
 from duly.ports.wall import behind_wall
 
 TRUSTED_FOR: Micros = 2 * SECOND
+
+
+def check_payloads(quotas: Quotas, spec: JobSpec) -> None:
+    """Refuse a job that would send more than its tenant may: with its own payload, that of a step, or the body of a webhook."""
+    if quotas.max_payload_bytes is None:
+        return
+    check_payload(quotas, spec.payload)
+    if spec.target.http is not None:
+        check_payload(quotas, spec.target.http.body, "target.http.body")
+    for nth, step in enumerate(spec.steps):
+        check_payload(quotas, step.payload, f"steps[{nth}].payload")
+        if step.target is not None and step.target.http is not None:
+            check_payload(quotas, step.target.http.body, f"steps[{nth}].target.http.body")
 
 
 class Directory:

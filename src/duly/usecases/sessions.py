@@ -16,6 +16,7 @@ from duly.domain.errors import Forbidden
 from duly.domain.instants import MINUTE, Instant, Micros
 from duly.domain.sessions import LINK_LASTS, LinkRow, SessionRow
 from duly.ports.clock import Clock, Entropy
+from duly.ports.dispatch import Idempotency
 from duly.ports.sessions import SessionStore
 from duly.usecases.access import TRUSTED_FOR, is_key_shaped, new_secret
 from duly.usecases.uses import Uses
@@ -51,7 +52,7 @@ class Sessions:
         self._tenants: dict[str, tuple[Micros, int]] = {}
         self.uses: Uses[bytes] = Uses()
 
-    async def link(self, actor: Actor, role: Role | None = None) -> tuple[str, LinkRow]:
+    async def link(self, actor: Actor, role: Role | None = None, idempotency: Idempotency | None = None) -> tuple[str, LinkRow]:
         """A token for one login within five minutes, as the actor's role or a lower one. It ends with the actor's key."""
         if not actor.has_key:
             raise Forbidden("DULY-E313", "A link is made with a key, not from within a session.", field="Authorization")
@@ -59,9 +60,10 @@ class Sessions:
         if wanted > actor.role:
             raise Forbidden("DULY-E303", f"This needs the role {wanted.name}; the key has {actor.role.name}.", field="role")
         token = new_secret(self._entropy)
-        link = LinkRow(_hash("link", token), actor.tenant, actor.key_id, wanted.name, self._clock.now() + LINK_LASTS)
-        deed = Deed(actor, self._clock.now(), "session.link", "key", actor.key_id, after={"role": wanted.name})
-        await self._store.add_link(link, deed=deed)
+        now = self._clock.now()
+        link = LinkRow(_hash("link", token), actor.tenant, actor.key_id, wanted.name, now + LINK_LASTS)
+        deed = Deed(actor, now, "session.link", "key", actor.key_id, after={"role": wanted.name})
+        await self._store.add_link(link, now, deed=deed, idempotency=idempotency)
         return token, link
 
     async def log_in(self, token: str, instead_of: str | None = None, request_id: str | None = None) -> Session:

@@ -80,7 +80,9 @@ class Tenants:
         self._clock = clock
         self._transport = transport
 
-    async def create(self, actor: Actor, name: str, weight: int, quotas: Quotas) -> tuple[Tenant, KeyRow, str]:
+    async def create(
+        self, actor: Actor, name: str, weight: int, quotas: Quotas, idempotency: Idempotency | None = None
+    ) -> tuple[Tenant, KeyRow, str]:
         """A new tenant, its first ADMIN key, and the secret of that, which is kept nowhere."""
         with _reach(actor):
             _demand_installation(actor)
@@ -90,7 +92,8 @@ class Tenants:
             place = None if self._neighbourhood is None else self._neighbourhood.place(name)
             is_here = self._neighbourhood is None or place == self._neighbourhood.own
             registered = wanted if is_here else replace(wanted, standing=Standing.GONE, store=place)
-            made = await self._store.create(registered, deed=tenant_created(actor, wanted))
+            once = None if idempotency is None else (actor.tenant, idempotency)
+            made = await self._store.create(registered, deed=tenant_created(actor, wanted), idempotency=once)
             if made is None:
                 hint = "Change it with PUT, or make a key for it with POST /v1/tenants/{tenant}/keys."
                 raise Conflict("DULY-E261", f"A tenant named {name!r} exists already.", field="name", hint=hint)

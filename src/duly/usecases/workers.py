@@ -30,6 +30,7 @@ from duly.domain.tenants import LARGEST_PAYLOAD
 from duly.domain.unreadable import UNREADABLE, Unreadable
 from duly.ports.clock import Clock, Entropy
 from duly.ports.desk import Ended, Held, Member
+from duly.ports.dispatch import Idempotency
 from duly.ports.parents import Parent
 from duly.ports.store import Store, WorkerAbout, WorkerRow
 from duly.ports.transport import Transport
@@ -115,11 +116,14 @@ class Workers:
         """How long it may believe so itself: a margin less, so that it stops before its work is given away."""
         return ttl - ttl * 2 // 15
 
-    async def register(self, actor: Actor, name: str, about: WorkerAbout, ttl: Micros | None) -> WorkerId:
+    async def register(self, actor: Actor, name: str, about: WorkerAbout, ttl: Micros | None, once: Idempotency | None = None) -> WorkerId:
         """A new worker for the work of the actor's tenant. Raises Forbidden (DULY-E304) when its key does not open the pool."""
         check_worker(name, about.pool, about.labels, about.handlers)
         _demand_pool(actor, about.pool)
-        return await self._store.liveness.register(name, about, self._clock.now(), self.lifetime(ttl), actor.tenant, actor.family or None)
+        now, lasts, family = self._clock.now(), self.lifetime(ttl), actor.family or None
+        if once is not None:
+            return await self._store.desk.register_once(name, about, now, lasts, actor.tenant, family, once)
+        return await self._store.liveness.register(name, about, now, lasts, actor.tenant, family)
 
     async def heartbeat(self, actor: Actor, worker: WorkerId, ttl: Micros | None, skew: Micros | None = None) -> list[Stop]:
         """Live on, and say anew how far the worker's clock is off; answers what was asked to stop.
@@ -298,14 +302,19 @@ class Workers:
         return Told(len(held_lines) - dropped, dropped)
 
     async def checkpoint(self, actor: Actor, worker: WorkerId, held: Held, number: int, data: str) -> None:
-        """Keep a checkpoint. Raises Conflict with DULY-E226 when its number does not exceed the last one's."""
+        """Keep a checkpoint. Raises Conflict with DULY-E226 when its number does not exceed the last one's, unless it is that one."""
         await self._row(actor, worker)
         lease, id = held
         if not await self._store.checkpoints.save(worker, lease, id, number, data, self._clock.now()):
             if held not in await self._store.desk.members(worker, [held]):
                 raise await self.refusal(worker, id)
             last = (await self._store.checkpoints.saved([id]))[id].number
-            raise Conflict("DULY-E226", f"Checkpoint {number} comes after checkpoint {last}.", field="number")
+            told = (
+                f"Checkpoint {number} was kept with other data."
+                if number == last
+                else f"Checkpoint {number} comes after checkpoint {last}."
+            )
+            raise Conflict("DULY-E226", told, field="number")
 
     async def progress(self, actor: Actor, worker: WorkerId, told: Sequence[tuple[LeaseId, ExecutionId, str]]) -> int:
         """Keep the latest progress of running attempts; answers how many were kept."""

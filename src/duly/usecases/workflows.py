@@ -13,6 +13,7 @@ from duly.domain.errors import Conflict, Forbidden, NotFound, Unavailable
 from duly.domain.execution import Execution, NewExecution
 from duly.domain.ids import ExecutionId, execution_text
 from duly.domain.lifecycle import State, Trigger, is_final
+from duly.domain.redaction import without_credentials
 from duly.domain.workflow.advance import Graph, below
 from duly.domain.workflow.ids import item_id, step_id
 from duly.domain.workflow.step import Step
@@ -99,7 +100,7 @@ class Workflows:
     async def approve(self, actor: Actor, run: ExecutionId, step: str | None, reason: str | None) -> RunStanding:
         """Say yes to a step that waits for it."""
         flow, found, wait = await self._waiting(actor, run, step)
-        said = {"approvedBy": actor.key_id} | ({} if reason is None else {"reason": reason})
+        said = {"approvedBy": actor.key_id} | ({} if reason is None else {"reason": without_credentials(reason)})
         deed = on_execution(actor, self._clock.now(), "execution.approve", run, None, after={"step": found.name})
         if not await self._conductor.release(wait.id, found, dumps(said), deed=deed):
             raise _waits_no_more(found.name)
@@ -108,7 +109,7 @@ class Workflows:
     async def reject(self, actor: Actor, run: ExecutionId, step: str | None, reason: str | None) -> RunStanding:
         """Say no: the step ends as CANCELLED, and what depends on it is skipped."""
         flow, found, wait = await self._waiting(actor, run, step)
-        error = {"reason": "rejected", "by": actor.key_id} | ({} if reason is None else {"message": reason})
+        error = {"reason": "rejected", "by": actor.key_id} | ({} if reason is None else {"message": without_credentials(reason)})
         deed = on_execution(actor, self._clock.now(), "execution.reject", run, None, after={"step": found.name})
         if not await self._conductor.refuse(wait.id, error, deed=deed):
             raise _waits_no_more(found.name)
@@ -117,6 +118,7 @@ class Workflows:
     async def signal(self, actor: Actor, run: ExecutionId, name: str, payload: str | None) -> bool:
         """Tell a run something from outside; False: it has a signal of that name. It counts also for steps that wait for it later."""
         await self._under_way(actor, run)
+        await self._executions.check_size(actor, payload)
         self._executions.check_payload(payload)
         now = self._clock.now()
         deed = on_execution(actor, now, "execution.signal", run, None, after={"signal": name})

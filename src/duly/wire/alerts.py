@@ -15,9 +15,11 @@ from duly.domain.alerts.rows import ChannelRow, RuleRow, Sent
 from duly.domain.alerts.rule import Condition, GroupBy, Kind, Recovery, Rule
 from duly.domain.alerts.words import channel_words, masked_url, rule_words
 from duly.domain.calendars import Calendar
+from duly.domain.errors import Invalid
 from duly.domain.fire_audit import Flaw, Missed
 from duly.domain.ids import execution_text, fire_id, job_text
 from duly.domain.instants import SECOND, Micros, to_rfc3339
+from duly.domain.zones import load_zone
 from duly.wire.calendars import CalendarShape, WeeklyShape, calendar_view
 from duly.wire.shapes import NO_NUL, CalendarName, Moment, Name, PoolName, Shape, Text, View, ZoneName, shown
 from duly.wire.specs import calendar_of
@@ -223,6 +225,10 @@ class FireAuditView(View, kw_only=True):
 def rule_of(shape: RuleShape, name: str, source: str | None = None) -> Rule:
     """A rule from the wire; `check_rule` judges it."""
     quiet: Calendar | None = None
+    if shape.timezone is not None:
+        load_zone(shape.timezone)
+        if not shape.quiet_hours:
+            raise Invalid("DULY-E160", "goes with quietHours.", field="timezone", hint="Leave it out, or say when nobody is told.")
     if shape.quiet_hours:
         quiet = calendar_of(CalendarShape(timezone=shape.timezone, weekly=shape.quiet_hours), "quiet-hours")
     return Rule(

@@ -16,7 +16,8 @@ KeyName = Annotated[
         max_length=128,
         description="What people call it: one line of text.",
         examples=["gpu-fleet"],
-        extra_json_schema=pattern("^[!-~]+( [!-~]+)*$"),
+        # What else cannot be printed is refused too; no pattern says that shortly.
+        extra_json_schema=pattern("^[^\\u0000-\\u001f\\u007f]*[^\\u0000-\\u0020\\u007f][^\\u0000-\\u001f\\u007f]*$"),
     ),
 ]
 Lifetime = Annotated[float, Meta(ge=1, le=315_360_000)]

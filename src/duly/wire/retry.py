@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from duly.domain.retry import RetryPolicy, RetryRule
 
 
+# As what they are not, so that it holds beyond the first 65,536 characters, however a reader of patterns counts them.
+_FIRST = "[^\\u0000-@\\[-\\^`{-\\u007f]"
+_REST = "[^\\u0000-/:-@\\[-\\^`{-\\u007f]"
+
+
 class RetryRuleShape(Shape, kw_only=True):
     """What one kind of error changes; the first rule that names its class or a base class of it holds."""
 
@@ -26,7 +31,8 @@ class RetryRuleShape(Shape, kw_only=True):
             min_length=1,
             max_length=200,
             examples=["ValueError"],
-            extra_json_schema=pattern("^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*$"),
+            # Python has names in every script: letters, and whatever else lies beyond ASCII and is none is refused as well.
+            extra_json_schema=pattern(f"^{_FIRST}{_REST}*([.]{_FIRST}{_REST}*)*$"),
         ),
     ]
     retry: bool = True

@@ -22,6 +22,11 @@ def pattern(expression: str) -> dict[str, Any]:
     return {"pattern": expression}
 
 
+def held_to(expression: str) -> dict[str, Any]:
+    """A pattern that the decoder enforces, for texts that nothing behind it looks at: `$` would take a newline, `\\Z` does not."""
+    return {"pattern": rf"{expression.removesuffix('$')}\Z", "extra_json_schema": pattern(expression)}
+
+
 NO_NUL = pattern("^[^\\u0000]*$")
 
 # Milliseconds and seconds on the wire are bounded well inside what a microsecond bigint holds.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from duly.domain.alerts.of_job import JobAlert
-from duly.domain.calendars import Calendar, Holiday, WeeklyWindow, Window
+from duly.domain.calendars import Calendar, Holiday, WeeklyWindow, Window, parse_calendar_name
 from duly.domain.catchup import CatchUp
 from duly.domain.choices import CatchUpPolicy, JobType, Weekday
 from duly.domain.cron_phrases import cron_text
@@ -103,7 +103,7 @@ def timing_of(shape: TimingShape, now: Instant) -> Timing:
         start_at=start_at,
         end_at=moment(shape.end_at, "endAt"),
         # Named only; whoever stores the job writes them out.
-        calendars=tuple(Calendar(name=name) for name in dict.fromkeys(shape.calendars)),
+        calendars=tuple(Calendar(name=parse_calendar_name(name, "calendars")) for name in dict.fromkeys(shape.calendars)),
         on_excluded=shape.on_excluded,
         jitter=round(shape.jitter_sec * SECOND),
     )

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from duly.wire.executions import StateName
-from duly.wire.shapes import NO_NUL, Label, LabelValue, Name, PoolName, Shape, View, pattern
+from duly.wire.shapes import NO_NUL, Label, LabelValue, Name, PoolName, Shape, View, held_to, pattern
 
 LARGEST_RESULT = 1 << 20
 MOST_LEASED = 1000
@@ -34,7 +34,8 @@ Kinds = Annotated[
     list[Annotated[str, Meta(max_length=256, extra_json_schema=NO_NUL)]],
     Meta(max_length=64, description="The names that the job's retry rules look for; the error's `type` when there are none."),
 ]
-Level = Annotated[str, Meta(min_length=1, max_length=16, extra_json_schema=pattern("^[A-Za-z]+$"), examples=["info"])]
+Level = Annotated[str, Meta(min_length=1, max_length=16, examples=["info"], **held_to("^[A-Za-z]+$"))]
+HandlerName = Annotated[str, Meta(min_length=1, max_length=128, **held_to("^[A-Za-z0-9][A-Za-z0-9._:/@-]*$"))]
 
 
 class RegisterShape(Shape, kw_only=True):
@@ -65,7 +66,7 @@ class RegisteredView(View, kw_only=True):
 class RoomShape(Shape, kw_only=True):
     """Handlers that need more than a slot, a child process for example, and how many of them all could begin now."""
 
-    handlers: Annotated[list[Name], Meta(min_length=1, max_length=10_000, examples=[["resize"]])]
+    handlers: Annotated[list[HandlerName], Meta(min_length=1, max_length=10_000, examples=[["resize"]])]
     max: Annotated[int, Meta(ge=0, le=MOST_LEASED)]
 
 

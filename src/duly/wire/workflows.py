@@ -11,14 +11,17 @@ from duly.domain.choices import OnTimeout, Priority, Rule
 from duly.domain.instants import SECOND, Micros
 from duly.domain.secrets import masked_json
 from duly.wire.executions import StateName
+from duly.wire.keys import KeyName
 from duly.wire.retry import RetryShape, retry_shape
-from duly.wire.shapes import NO_NUL, Name, Shape, Text, View, pattern, shown_json
+from duly.wire.shapes import NO_NUL, Name, Shape, Text, View, held_to, pattern, shown_json
 from duly.wire.targets import TargetShape, target_shape
 
 if TYPE_CHECKING:
     from duly.domain.workflow.step import Step
 
 StepName = Annotated[str, Meta(min_length=1, max_length=64, extra_json_schema=pattern("^[A-Za-z_][A-Za-z0-9_-]*$"))]
+# Of a run: what it waits for is looked at first, so the decoder enforces it.
+GivenStep = Annotated[str, Meta(min_length=1, max_length=64, **held_to("^[A-Za-z_][A-Za-z0-9_-]*$"))]
 SignalName = Annotated[str, Meta(min_length=1, max_length=128, extra_json_schema=NO_NUL)]
 Source = Annotated[str, Meta(min_length=1, max_length=256, extra_json_schema=NO_NUL)]
 Wait = Annotated[float, Meta(ge=0.001, le=31_622_400)]
@@ -27,7 +30,7 @@ Wait = Annotated[float, Meta(ge=0.001, le=31_622_400)]
 class ApprovalShape(Shape, kw_only=True):
     """Who may say yes (keys by name or id, or roles; nobody named: every operator), how long it is waited for, and what happens then."""
 
-    by: Annotated[list[Name], Meta(max_length=50)] = []
+    by: Annotated[list[KeyName], Meta(max_length=50)] = []
     timeout_sec: Wait | None = None
     on_timeout: OnTimeout = OnTimeout.FAIL
 
@@ -79,14 +82,14 @@ class SignalShape(Shape, kw_only=True):
 class DecisionShape(Shape, kw_only=True):
     """Which step of the run is meant (not needed where only one waits), and why it is decided so."""
 
-    step: StepName | None = None
+    step: GivenStep | None = None
     reason: Text | None = None
 
 
 class RerunShape(Shape, kw_only=True):
     """From which steps on a run is done again; none: from those that failed. What is not done again is taken over as it ended."""
 
-    from_steps: Annotated[list[StepName], Meta(max_length=1000)] = []
+    from_steps: Annotated[list[GivenStep], Meta(max_length=1000)] = []
 
 
 class ItemsView(View, kw_only=True):

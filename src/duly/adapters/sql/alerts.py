@@ -20,6 +20,7 @@ from duly.domain.alerts.rule import Rule
 from duly.domain.audit import Deed
 from duly.domain.ids import id_floor
 from duly.domain.instants import DAY, Instant, Micros
+from duly.domain.preconditions import holds
 from duly.ports.alerts import ChannelRow, Delivery, IncidentFilter, RuleRow, Sent
 
 WATCH = "alerter"
@@ -106,7 +107,7 @@ class SqlAlerts(SqlAlertFacts):
         def action() -> Action[int | None]:
             row = one((yield Call(f"lock_{kind}", key)))
             version = 0 if row is None else int(row["version"])
-            if expected is not None and expected != version:
+            if not holds(expected, version):
                 return None
             text = made(None if row is None else row["definition"])
             if row is None:

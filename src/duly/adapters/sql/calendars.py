@@ -13,6 +13,7 @@ from duly.domain.calendars import Calendar
 from duly.domain.instants import Instant
 from duly.domain.job import Job, schedule_of
 from duly.domain.pauses import keeps_skip
+from duly.domain.preconditions import holds
 from duly.ports.calendars import CalendarRow, Rewritten
 
 
@@ -45,7 +46,7 @@ class SqlCalendars:
         def action() -> Action[list[Job] | None]:
             row = one((yield Call("lock_calendar", key)))
             version = 0 if row is None else int(row["version"])
-            if expected is not None and expected != version:
+            if not holds(expected, version):
                 return None
             if row is None:
                 if not (yield Call("add_calendar", key | {"definition": definition, "now": now})):

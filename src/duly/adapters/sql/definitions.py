@@ -296,12 +296,12 @@ def use_key(tenant: int, idempotency: Idempotency, ids: Sequence[UUID], now: Ins
     return [UUID(hex=text) for text in loads(used["answer"])]
 
 
-def use_key_for_secret(tenant: int, idempotency: Idempotency | None, id: str, now: Instant) -> Action[None]:
+def use_key_for_secret(tenant: int, idempotency: Idempotency | None, id: str, now: Instant, called: str | None = None) -> Action[None]:
     """Use an idempotency key for something with a secret, which was shown once and is kept nowhere: a repeat makes no second one, and
-    cannot be answered as the first was. `id` is in hexadecimal digits."""
+    cannot be answered as the first was. `id` is in hexadecimal digits; what people call it otherwise is `called`."""
     earlier = None if idempotency is None else (yield from use_key(tenant, idempotency, [UUID(int=int(id, 16))], now))
     if earlier is not None:
-        made = f"{earlier[0].int:0{len(id)}x}"
+        made = called or f"{earlier[0].int:0{len(id)}x}"
         raise Conflict("DULY-E213", f"This request has made {made} already, and its secret was shown then.", field="Idempotency-Key")
 
 
@@ -316,8 +316,13 @@ def once(tenant: int, idempotency: Idempotency, ids: list[UUID], now: Instant, w
     instead = yield from write
     if instead:
         ids = [instead.get(id, id) for id in ids]
-        yield Call("answer_key", {"tenant": tenant, "key": idempotency.key, "answer": dumps([id.hex for id in ids])})
+        yield from answer_key(tenant, idempotency, ids)
     return ids
+
+
+def answer_key(tenant: int, idempotency: Idempotency, ids: Sequence[UUID]) -> Action[None]:
+    """What an idempotency key has made, where that was not known when it was used."""
+    yield Call("answer_key", {"tenant": tenant, "key": idempotency.key, "answer": dumps([id.hex for id in ids])})
 
 
 def create_one_by_one(jobs: Sequence[tuple[NewJob, int]], now: Instant) -> Action[dict[JobId, int]]:

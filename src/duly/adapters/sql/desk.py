@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from duly.adapters.sql.audit import append
+from duly.adapters.sql.definitions import answer_key, use_key
 from duly.adapters.sql.engine import Action, Call, Engine, one
+from duly.adapters.sql.fleet import registration
 from duly.adapters.sql.rows import as_uuid, worker_of
 from duly.domain.audit import Deed
 from duly.domain.execution import Finished, LeaseId, Stop, WorkerId
 from duly.domain.ids import ExecutionId
-from duly.domain.instants import Instant
+from duly.domain.instants import Instant, Micros
 from duly.domain.lifecycle import Outcome, State
 from duly.ports.desk import Ended, Held, Member
-from duly.ports.store import Outcomes, WorkerRow
+from duly.ports.dispatch import Idempotency
+from duly.ports.store import Outcomes, WorkerAbout, WorkerRow
 
 
 class SqlDesk:
@@ -23,6 +27,19 @@ class SqlDesk:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+
+    async def register_once(
+        self, name: str, about: WorkerAbout, now: Instant, ttl: Micros, tenant: int, family: str | None, idempotency: Idempotency
+    ) -> WorkerId:
+        def action() -> Action[WorkerId]:
+            earlier = yield from use_key(tenant, idempotency, [], now)
+            if earlier is not None:
+                return earlier[0].int
+            row = one((yield Call("register_worker", registration(name, about, now, ttl, tenant, family))))
+            yield from answer_key(tenant, idempotency, [UUID(int=row["id"])])
+            return int(row["id"])
+
+        return await self._engine.run(action)
 
     async def worker(self, worker: WorkerId) -> WorkerRow | None:
         row = one(await self._engine.fetch("worker", {"worker": worker}))

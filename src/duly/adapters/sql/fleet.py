@@ -93,6 +93,14 @@ def _give_up(owner: str, epochs: dict[int, int]) -> Action[None]:
         yield Call("release_shard", {"shard": shard, "epoch": epoch, "owner": owner})
 
 
+def registration(
+    name: str, about: WorkerAbout, now: Instant, ttl: Micros, tenant: int | None, family: str | None
+) -> dict[str, str | int | None]:
+    """A new worker as it is written."""
+    about_it = encode(replace(about, ttl=ttl))
+    return {"name": name, "now": now, "expires_at": now + ttl, "about": about_it, "tenant": tenant, "family": family}
+
+
 class SqlLiveness:
     """A worker's life."""
 
@@ -102,9 +110,7 @@ class SqlLiveness:
     async def register(
         self, name: str, about: WorkerAbout, now: Instant, ttl: Micros, tenant: int | None = None, family: str | None = None
     ) -> WorkerId:
-        about_it = encode(replace(about, ttl=ttl))
-        params = {"name": name, "now": now, "expires_at": now + ttl, "about": about_it, "tenant": tenant, "family": family}
-        row = one(await self._engine.fetch("register_worker", params))
+        row = one(await self._engine.fetch("register_worker", registration(name, about, now, ttl, tenant, family)))
         return int(row["id"])
 
     async def renew(self, worker: WorkerId, now: Instant, ttl: Micros, skew: Micros | None = None) -> list[Stop] | None:

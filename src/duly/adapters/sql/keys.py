@@ -56,12 +56,22 @@ class SqlKeys:
         return await self._engine.run(action)
 
     async def rotate_key(
-        self, tenant: int, id: str, minted: Minted, overlap: Micros, lasts: Micros | None, now: Instant, *, deed: Deed | None = None
+        self,
+        tenant: int,
+        id: str,
+        minted: Minted,
+        overlap: Micros,
+        lasts: Micros | None,
+        now: Instant,
+        *,
+        deed: Deed | None = None,
+        idempotency: Idempotency | None = None,
     ) -> tuple[KeyRow, KeyRow] | None:
         def action() -> Action[tuple[KeyRow, KeyRow] | None]:
             found = yield from _locked(tenant)
             if id not in found:
                 return None
+            yield from use_key_for_secret(tenant, idempotency, minted.id, now)
             ends, new = rotated(found[id], minted, overlap, lasts, now)
             check_rotation(found[id], new, found.values(), now)
             yield Call("add_key", _params(new))
@@ -94,10 +104,11 @@ class SqlSessions:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def add_link(self, link: LinkRow, *, deed: Deed | None = None) -> None:
+    async def add_link(self, link: LinkRow, now: Instant, *, deed: Deed | None = None, idempotency: Idempotency | None = None) -> None:
         names = ("hash", "tenant", "key_id", "role", "expires_at")
 
         def action() -> Action[None]:
+            yield from use_key_for_secret(link.tenant, idempotency, link.hash.hex()[:16], now, "a login link")
             yield Call("add_link", {name: getattr(link, name) for name in names})
             yield from append([deed])
 

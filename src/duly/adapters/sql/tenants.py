@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from duly.adapters.sql.audit import append
+from duly.adapters.sql.definitions import use_key_for_secret
 from duly.adapters.sql.engine import Action, Call, Engine, Many, one
 from duly.adapters.sql.gates import open_gates
 from duly.adapters.sql.quotas import JOBS, QUEUED, WINDOW
@@ -18,6 +19,7 @@ from duly.domain.ids import ExecutionId, JobId, id_floor
 from duly.domain.instants import MINUTE, SECOND, Instant
 from duly.domain.shards import shard_of
 from duly.domain.tenants import Quotas, Tenant, Usage, both_gates
+from duly.ports.dispatch import Idempotency
 from duly.ports.tenants import Bounded
 
 # How many jobs are looked through in one step of retention, and how far a count for people goes.
@@ -36,8 +38,13 @@ class SqlTenants:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def create(self, tenant: Tenant, *, deed: Deed | None = None) -> Tenant | None:
+    async def create(
+        self, tenant: Tenant, *, deed: Deed | None = None, idempotency: tuple[int, Idempotency] | None = None
+    ) -> Tenant | None:
         def action() -> Action[Tenant | None]:
+            if idempotency is not None:
+                asking, key = idempotency
+                yield from use_key_for_secret(asking, key, "0", tenant.created_at, f"the tenant {tenant.name!r}")
             params = {
                 "name": tenant.name,
                 "weight": tenant.weight,
@@ -47,6 +54,8 @@ class SqlTenants:
             }
             row = one((yield Call("add_tenant", params | asdict(tenant.quotas))))
             if row is None:
+                if idempotency is not None:
+                    yield Call("forget_key", {"tenant": idempotency[0], "key": idempotency[1].key})
                 return None
             made = replace(tenant, number=row["tenant"])
             yield from set_up(made.number, made.quotas)

@@ -162,7 +162,7 @@ def check_rule(rule: Rule) -> None:
     if len(rule.calendars) > MOST_CALENDARS:
         raise _refuse("calendars", f"names at most {MOST_CALENDARS} calendars.")
     for name in rule.calendars:
-        parse_calendar_name(name)
+        parse_calendar_name(name, "calendars")
     if rule.quiet is not None:
         check_calendar(rule.quiet)
     for field_name, text in (("owner", rule.owner), ("note", rule.note)):

@@ -28,8 +28,9 @@ STANDING = (
     Code(
         "DULY-E213",
         409,
-        "The key or link has been made already",
-        "This Idempotency-Key has made it before, and what opens it is shown once. Revoke it, and make another with a new Idempotency-Key.",
+        "It has been made already, with a secret that was shown once",
+        "This Idempotency-Key has made it before, and what opens it is shown once. Revoke it, and make another with a new Idempotency-Key; "
+        "a tenant gets another key by `duly tenant key`.",
     ),
     Code("DULY-E214", 409, "The job is declared in code", "The next deployment would put it back: change it there, and deploy."),
     Code(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from duly.domain.errors import Invalid
 from duly.domain.instants import DAY
+from duly.domain.naming import NAME
 from duly.domain.workflow.conditions import names_in, parse_condition
 from duly.domain.workflow.inputs import source_of
 from duly.domain.workflow.step import Rule, Step
@@ -77,6 +78,11 @@ def _check_names(step: Step, by_name: Mapping[str, Step]) -> None:
 
 
 def _check_kind(step: Step) -> None:
+    if step.workflow is not None and not NAME.match(step.workflow):
+        raise Invalid("DULY-E114", f"{step.workflow[:40]!r} is not a job name.", field="steps.workflow")
+    for name in step.approval.by if step.approval is not None else ():
+        if not name.isprintable() or not name.strip():
+            raise Invalid("DULY-E114", f"{name[:40]!r} is not a name for a key.", field="steps.approval.by")
     waits = [name for name in ("approval", "signal", "delay") if getattr(step, name) is not None]
     if step.target is not None and step.workflow is not None:
         raise Invalid("DULY-E156", f"the step {step.name!r} has both a target and a workflow.", field="steps.workflow")

@@ -20,6 +20,7 @@ from duly.domain.errors import Conflict, Invalid, NotFound
 from duly.domain.fire_audit import Missed
 from duly.domain.ids import ExecutionId, JobId, id_floor, new_id
 from duly.domain.instants import DAY, HOUR, Instant, to_rfc3339
+from duly.domain.preconditions import holds, unmet
 from duly.ports.alerts import AlertStore, ChannelRow, IncidentFilter, RuleRow, Sender, Sent
 from duly.ports.clock import Clock, Entropy
 from duly.ports.endings import Failure
@@ -86,20 +87,21 @@ class Alerts:
                 return await self.rule(actor, rule.name)
             if expected is not None:
                 break
-        raise _changed("rule")
+        raise unmet("rule", expected)
 
     async def delete_rule(self, actor: Actor, name: str, expected: int | None = None) -> RuleRow:
         """Forget it; its incidents end without a word."""
         row = await self.rule(actor, name)
         deed = Deed(actor, self._clock.now(), "alert_rule.delete", "alert_rule", name, before=_wired(row.rule))
         if expected not in (None, row.version) or not await self._store.delete_rule(actor.tenant, name, row.version, deed=deed):
-            raise _changed("rule")
+            raise unmet("rule", expected)
         return row
 
-    async def snooze_rule(self, actor: Actor, name: str, until: Instant | None) -> RuleRow:
+    async def snooze_rule(self, actor: Actor, name: str, until: Instant | None, expected: int | None = None) -> RuleRow:
         """Tell nobody of what it sees before then."""
         self._check_snooze(until)
-        await self.rule(actor, name)
+        if not holds(expected, (await self.rule(actor, name)).version):
+            raise unmet("rule", expected)
         told = {"snoozedUntil": None if until is None else to_rfc3339(until)}
         await self._store.snooze_rule(
             actor.tenant, name, until, deed=Deed(actor, self._clock.now(), "alert_rule.snooze", "alert_rule", name, after=told)
@@ -169,7 +171,7 @@ class Alerts:
                 return await self.channel(actor, channel.name)
             if expected is not None:
                 break
-        raise _changed("channel")
+        raise unmet("channel", expected)
 
     async def delete_channel(self, actor: Actor, name: str, expected: int | None = None) -> ChannelRow:
         """Forget it, unless a rule still names it."""
@@ -179,7 +181,7 @@ class Alerts:
             raise Conflict("DULY-E256", f"The channel is in use by {', '.join(users[:10])}.", field="name")
         deed = Deed(actor, self._clock.now(), "alert_channel.delete", "alert_channel", name, before=_shown(row))
         if expected not in (None, row.version) or not await self._store.delete_channel(actor.tenant, name, row.version, deed=deed):
-            raise _changed("channel")
+            raise unmet("channel", expected)
         return row
 
     async def test_channel(self, actor: Actor, name: str) -> str | None:
@@ -259,7 +261,3 @@ def _no_channel(name: str, field: str) -> NotFound:
     return NotFound(
         "DULY-E255", f"There is no alert channel {name!r}.", field=field, hint="`duly alert channels` shows those that there are."
     )
-
-
-def _changed(what: str) -> Conflict:
-    return Conflict("DULY-E209", f"The {what} has changed meanwhile.", hint="Read it again and repeat the change.")

@@ -190,12 +190,14 @@ class Conductor:
         return bool(live)
 
     async def _make(self, flow: Flow, plan: Plan, steps: Sequence[Step], ends: Mapping[str, End], payload: str | None) -> int:
-        new = await self._maker.make(flow, plan, steps, ends, payload)
+        made = await self._maker.make(flow, plan, steps, ends, payload)
         if any(step.signal is not None for step in steps):
             await self.hear(flow.run)
+        if made.over:
+            await self.hand_over(made.over)
         empty = [step for step in steps if step.map is not None and not _has_items(ends.get(step.map))]
         for step in empty:
-            # A list without items, or no list at all: nobody's end will be handed over.
+            # A list without items: nobody's end will be handed over.
             await self.hand_over([step_id(flow.run, plan.graph.place[step.name])])
             await self.look_at(step_id(flow.run, plan.graph.place[step.name]))
         if any(step.workflow is not None for step in steps):
@@ -205,7 +207,7 @@ class Conductor:
         after = await self._flows.flow(flow.run)
         if after is None or after.is_cancelled:
             await self._cancel_live((after or flow)._replace(is_cancelled=True))
-        return new
+        return made.new
 
     async def _look_at_whole(self, flow: Flow, todo: _Round) -> None:
         if flow.is_cancelled:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from json import dumps
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from duly.domain.errors import TooLarge
 from duly.domain.execution import NewExecution
 from duly.domain.ids import ExecutionId, execution_text
 from duly.domain.instants import SECOND, Instant, Micros
@@ -14,6 +15,7 @@ from duly.domain.lifecycle import State, Trigger
 from duly.domain.limits import Gate
 from duly.domain.shards import shard_of
 from duly.domain.target import HEAD_STARTS
+from duly.domain.tenants import NO_QUOTAS, Quotas, check_payload, tenant_gates
 from duly.domain.workflow.advance import Because, End
 from duly.domain.workflow.check import WIDEST_MAP
 from duly.domain.workflow.ids import item_ids, map_gate, step_id
@@ -36,6 +38,13 @@ ITEMS_AT_ONCE = 10_000
 LONGEST_ITEMS = 8 * 1024 * 1024
 
 
+class Made(NamedTuple):
+    """How many steps are new, and which had ended before they began: nobody else will hand over from those."""
+
+    new: int
+    over: list[ExecutionId]
+
+
 class Maker:
     """Writes through the ports what was decided."""
 
@@ -46,9 +55,10 @@ class Maker:
         self._transport = transport
         self._clock = clock
 
-    async def make(self, flow: Flow, plan: Plan, steps: Sequence[Step], ends: Mapping[str, End], payload: str | None) -> int:
-        """Make these steps if they are not there, and tell the workers. Answers how many are new."""
+    async def make(self, flow: Flow, plan: Plan, steps: Sequence[Step], ends: Mapping[str, End], payload: str | None) -> Made:
+        """Make these steps if they are not there, and tell the workers."""
         now = self._clock.now()
+        quotas = await self._reader.quotas(flow.tenant)
         made: list[NewStep] = []
         mapped: list[tuple[Step, list[Any]]] = []
         for step in steps:
@@ -61,13 +71,23 @@ class Maker:
                     told = f"the result of {step.map} is no list, or one with more than {WIDEST_MAP:,} items"
                     made.append(NewStep(header, flow.run, place, ended=(State.DEAD, None, _error(told))))
                     continue
+                if quotas.max_payload_bytes is not None:
+                    # All items or none: an item that is too long is found before the first is made.
+                    passed_on = self._reader.passed_on(flow, plan, step, ends)
+                    too_long = next(filter(None, (_too_long(quotas, payload_for(step, payload, item, passed_on)) for item in items)), None)
+                    if too_long is not None:
+                        made.append(NewStep(header, flow.run, place, ended=(State.DEAD, None, too_long)))
+                        continue
                 mapped.append((step, items))
                 made.append(NewStep(header, flow.run, place, width=len(items), depth=flow.depth, flow_version=flow.job_version))
-            elif step.workflow is not None:
-                made.append(await self._inner_run(flow, plan, step, place, id, payload, ends, now))
             else:
-                made.append(self._plain(flow, plan, step, place, id, payload, ends, now))
-        gates = await self._reader.gates(flow.tenant)
+                if step.workflow is not None:
+                    one = await self._inner_run(flow, plan, step, place, id, payload, ends, now)
+                else:
+                    one = self._plain(flow, plan, step, place, id, payload, ends, now)
+                # What it takes over as it is was within the quota when it came.
+                made.append(_within(quotas, one) if step.inputs else one)
+        gates = () if quotas is NO_QUOTAS else tenant_gates(flow.tenant, quotas)
         routes: set[int] = set()
         new = 0
         for part in parts_of([_gated(step, gates) for step in made]):
@@ -81,7 +101,7 @@ class Maker:
         later = min((step.execution.due_at for step in made if step.execution.due_at > now), default=None)
         if later is not None:
             await self._transport.announce_due(later)
-        return new
+        return Made(new, [step.execution.id for step in made if step.ended is not None])
 
     def _plain(
         self,
@@ -221,6 +241,22 @@ class Maker:
                 steps.append(NewStep(header, flow.run, place, ended=(State.SUCCEEDED, results.get(id), None)))
         for part in parts_of(steps):
             await self._flows.add(part, now, now + FIRST_LOOK)
+
+
+def _within(quotas: Quotas, step: NewStep) -> NewStep:
+    """A step that was given more than the tenant may send has failed before it began."""
+    too_long = None if step.ended is not None else _too_long(quotas, step.execution.payload)
+    if too_long is None:
+        return step
+    return NewStep(step.execution._replace(payload=None), step.run, step.place, ended=(State.DEAD, None, too_long))
+
+
+def _too_long(quotas: Quotas, payload: str | None) -> str | None:
+    try:
+        check_payload(quotas, payload)
+    except TooLarge as error:
+        return _error(f"{error.code}: its payload {error.message}")
+    return None
 
 
 def _gated(step: NewStep, gates: tuple[Gate, ...]) -> NewStep:

@@ -10,9 +10,8 @@ from typing import Any
 from duly.domain.ids import execution_text
 from duly.domain.job import JobVersion
 from duly.domain.lifecycle import State
-from duly.domain.limits import Gate
 from duly.domain.recent import Recent
-from duly.domain.tenants import NO_QUOTAS, tenant_gates
+from duly.domain.tenants import Quotas
 from duly.domain.workflow.advance import Because, End, Graph
 from duly.domain.workflow.conditions import names_in, parse_condition
 from duly.domain.workflow.ids import step_id
@@ -95,10 +94,9 @@ class Reader:
         own = (await self._flows.header(flow.run)).payload
         return plan.version.spec.payload if own is None else own
 
-    async def gates(self, tenant: int) -> tuple[Gate, ...]:
-        """What every execution of the tenant passes."""
-        quotas = await self._quotas.of(tenant)
-        return () if quotas is NO_QUOTAS else tenant_gates(tenant, quotas)
+    async def quotas(self, tenant: int) -> Quotas:
+        """What the tenant may use."""
+        return await self._quotas.of(tenant)
 
 
 def _needs_payload(step: Step) -> bool:

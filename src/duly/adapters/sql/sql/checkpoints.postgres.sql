@@ -2,7 +2,7 @@
 -- what has ended until it is closed, so those are looked for as well.
 
 -- name: save_checkpoint
--- The number only grows. The same one again is the same checkpoint, if it comes from the same attempt.
+-- The number only grows. The same one again is the same checkpoint, if it comes from the same attempt with the same data.
 WITH held AS MATERIALIZED (
     SELECT attempts[array_position(ids, :id::uuid)] AS attempt
     FROM leases
@@ -15,7 +15,8 @@ FROM held h
 WHERE NOT EXISTS (SELECT FROM outcomes o WHERE o.id = :id::uuid)
   AND NOT EXISTS (SELECT FROM attempts a WHERE a.id = :id::uuid AND a.attempt = h.attempt)
 ON CONFLICT (id) DO UPDATE SET number = excluded.number, attempt = excluded.attempt, saved_at = excluded.saved_at, data = excluded.data
-WHERE checkpoints.number < excluded.number OR (checkpoints.number = excluded.number AND checkpoints.attempt = excluded.attempt)
+WHERE checkpoints.number < excluded.number
+   OR (checkpoints.number = excluded.number AND checkpoints.attempt = excluded.attempt AND checkpoints.data::text = excluded.data::text)
 RETURNING number;
 
 -- name: report_progress
