@@ -519,3 +519,17 @@ async def test_a_job_that_nobody_can_read_is_listed_changed_and_deleted(world: W
     assert {one.id for one in listed} == {job.id, other.id}
     assert (await world.read(job.id)).version.spec.description == "as it was meant"
     assert await world.cancel_job(await world.read(job.id))
+
+
+async def test_the_auditor_reads_no_job_that_had_ended_before_its_round(world: World) -> None:
+    lives_on, cancelled, later = [await world.job(every=HOUR) for _ in range(3)]
+    assert await world.cancel_job(cancelled)
+    world.turn(HOUR)
+    first = world.now
+    world.turn(HOUR)
+    assert await world.cancel_job(later)
+
+    lives, last = await world.store.fire_audit.lives(None, first, 100)
+
+    assert {life.job_id for life in lives} == {lives_on.id, later.id}
+    assert last is None

@@ -3,7 +3,8 @@
 -- name: audited_versions
 -- Job by job, along the key: OFFSET keeps the planner from reading the versions of all jobs, and their definitions, for each page of them.
 SELECT v.job_id, j.tenant, t.name AS tenant_name, v.id AS version_id, v.version, v.route, v.definition, v.created_at AS version_created_at
-FROM (SELECT id, tenant FROM jobs WHERE id > :after AND id <= :last ORDER BY id OFFSET 0) j
+FROM (SELECT id, tenant FROM jobs
+      WHERE id > :after AND id <= :last AND (state < 2 OR changed_at IS NULL OR changed_at > :first) ORDER BY id OFFSET 0) j
 JOIN tenants t ON t.tenant = j.tenant
 CROSS JOIN LATERAL (
     SELECT w.* FROM job_versions w

@@ -27,12 +27,12 @@ WHERE j.id > :after
 ORDER BY j.id LIMIT :quota;
 
 -- name: audited_versions
--- Of each job the versions since an instant, and the one that was current then.
+-- Of each job the versions since an instant, and the one that was current then. What had ended by then owes nothing.
 SELECT v.job_id, j.tenant, t.name AS tenant_name, v.id AS version_id, v.version, v.route, v.definition, v.created_at AS version_created_at
 FROM jobs j
 JOIN tenants t ON t.tenant = j.tenant
 JOIN job_versions v ON v.job_id = j.id
-WHERE j.id > :after AND j.id <= :last AND v.workflow IS NULL AND v.definition -> 'timing' ->> 'type' <> 'ON_DEMAND'
+WHERE j.id > :after AND j.id <= :last AND (j.state < 2 OR j.changed_at IS NULL OR j.changed_at > :first) AND v.workflow IS NULL AND v.definition -> 'timing' ->> 'type' <> 'ON_DEMAND'
   AND (v.created_at > :first
        OR v.version = (SELECT max(w.version) FROM job_versions w WHERE w.job_id = j.id AND w.created_at <= :first))
 ORDER BY v.job_id, v.version;
