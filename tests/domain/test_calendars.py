@@ -424,6 +424,19 @@ def test_what_cannot_be_a_calendar_is_refused(calendar: Calendar, field: str) ->
     assert refused.value.hint
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "words"),
+    [(1320, 0, "The end of a day is written 24:00"), (0, 0, "24:00"), (1440, 60, "The beginning of a day is written 00:00")],
+)
+def test_the_end_of_a_day_has_a_time_of_its_own(start: int, end: int, words: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        check_calendar(Calendar(name="x", weekly=(WeeklyWindow(days=WEEK, start=start, end=end),)))
+
+    assert (refused.value.code, refused.value.field) == ("DULY-E135", "weekly[0]")
+    assert words in str(refused.value)
+    check_calendar(Calendar(name="x", weekly=(WeeklyWindow(days=WEEK, start=0, end=1440),)))
+
+
 def test_a_calendar_survives_the_store() -> None:
     calendar = Calendar(
         name="x", version=2, zone="UTC", business_days=WORKDAYS, holidays=DE.holidays, weekly=(WeeklyWindow(days=WEEK, start=0, end=1440),)

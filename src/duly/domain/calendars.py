@@ -113,8 +113,23 @@ def check_calendar(calendar: Calendar) -> None:
         if not 0 <= window.start < window.end <= LATEST:
             raise _refuse(f"windows[{nth}].end", "is not after its start.", "A window ends after it starts.")
     for nth, weekly in enumerate(calendar.weekly):
-        if not weekly.days or not 0 <= weekly.start < MINUTES_A_DAY or not 0 < weekly.end <= MINUTES_A_DAY or weekly.start == weekly.end:
-            raise _refuse(f"weekly[{nth}]", "is no time of the week.", 'For example {"days": ["SUN"], "from": "02:00", "to": "04:00"}.')
+        fault = _fault_of(weekly)
+        if fault is not None:
+            raise _refuse(f"weekly[{nth}]", *fault)
+
+
+def _fault_of(weekly: WeeklyWindow) -> tuple[str, str] | None:
+    """What is wrong with a weekly window, and the way out."""
+    example = 'For example {"days": ["SUN"], "from": "02:00", "to": "04:00"}.'
+    if not weekly.days:
+        return "has no days.", example
+    if weekly.end == 0:
+        return "ends at 00:00, with which its day begins.", 'The end of a day is written 24:00: "to": "24:00".'
+    if weekly.start == MINUTES_A_DAY:
+        return "begins at 24:00, with which its day ends.", 'The beginning of a day is written 00:00: "from": "00:00".'
+    if not 0 <= weekly.start < MINUTES_A_DAY or not 0 < weekly.end <= MINUTES_A_DAY or weekly.start == weekly.end:
+        return "is no time of the week.", example
+    return None
 
 
 def _refuse(field: str, message: str, hint: str) -> Invalid:
