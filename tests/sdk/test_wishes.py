@@ -106,7 +106,7 @@ def test_an_argument_of_the_handler_goes_before_and_a_clash_says_what_to_do(t: T
         ({"tx": sqlite3.connect(":memory:")}, "SQLite"),
         ({"tx": "db"}, "not a connection"),
     ],
-    ids=str,
+    ids=["both", "no zone", "no time", "no duration", "SQLite", "no connection"],
 )
 def test_wishes_that_cannot_be_are_refused(t: TestApp, given: dict[str, Any], told: str) -> None:
     for call in (
