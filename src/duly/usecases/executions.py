@@ -12,7 +12,7 @@ from duly.domain.bulk import Candidate
 from duly.domain.errors import Conflict, DulyError, NotFound, TooMany
 from duly.domain.execution import Attempt, Execution, LogLine, NewExecution
 from duly.domain.ids import ExecutionId, JobId, execution_text, new_ids
-from duly.domain.instants import Instant, Micros
+from duly.domain.instants import Instant, Micros, to_rfc3339
 from duly.domain.job import HEAD_STARTS, Job
 from duly.domain.lifecycle import JobState, State, Trigger, is_final
 from duly.domain.limits import gates_of, unique_key
@@ -233,6 +233,8 @@ class Executions:
         grace = await self._jobs.stop_grace(before.job_version)
         now = self._clock.now()
         deed = on_execution(actor, now, "execution.cancel", id, before.job_id, before={"state": before.state.name})
+        # What is asked for; what comes of it, the execution shows.
+        deed = deed._replace(after={"cancelAskedAt": to_rfc3339(now)})
         stands = await self._cancels.cancel(actor.tenant, [id], actor.key_id, now, grace, deed=deed)
         if stands.get(id) is State.RUNNING:
             await self._transport.announce_cancel()
