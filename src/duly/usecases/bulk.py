@@ -134,7 +134,7 @@ class Bulk:
         work = _Work(actor, batch, ask.action, ask.payload, ask.rate, now)
         try:
             done, tried = await self._do(work, able[: _most_of(ask)])
-        except TooMany:
+        except (TooMany, TooLarge):
             # Refused as a whole, so there is no batch to go on with.
             await self._letters.drop_batch(batch, deed=on_batch(actor, now, "batch.drop", batch, match.job_id), idempotency=idempotency)
             raise
@@ -236,7 +236,7 @@ class Bulk:
             page = todo[first : first + PAGE]
             try:
                 done += await self._do_page(work, page)
-            except TooMany:
+            except (TooMany, TooLarge):
                 if tried == 0:
                     raise
                 break
