@@ -187,8 +187,13 @@ class Executions:
         return new[0]
 
     def _check(self, new: Sequence[NewExecution]) -> None:
-        for item in new:
-            self.check_payload(item.payload)
+        for nth, item in enumerate(new):
+            try:
+                self.check_payload(item.payload)
+            except DulyError as error:
+                if len(new) > 1:
+                    error.field = f"executions[{nth}].{error.field}"
+                raise
 
     async def check_size(self, actor: Actor, payload: str | None) -> None:
         """Refuse one that is larger than the tenant may send (DULY-E404)."""
