@@ -185,7 +185,8 @@ def api() -> str:
         "The whole contract is `GET /v1/openapi.json` (OpenAPI 3.1).",
         "Errors are `application/problem+json` with a stable [code](errors.md). Creates take an `Idempotency-Key`, kept for 24 hours. "
         "Lists answer "
-        '`{"items": […], "nextCursor": …}`; pass `cursor` to go on.',
+        '`{"items": […], "nextCursor": …}`; pass `cursor` to go on. Unknown keys are refused; of a key that stands twice in one object the '
+        "last one counts.",
         _table("route", "what", "answers", rows=rows),
     )
 

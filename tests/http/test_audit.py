@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from urllib.parse import quote
 
 import httpx
 import pytest
 
+import duly
+from duly.domain.audit import ACTIONS
 from duly.domain.instants import SECOND
 from tests.http.conftest import ADMIN, OPERATOR, STRANGER, VIEWER, WORKER, Bench
 
@@ -191,3 +195,68 @@ async def test_a_key_of_a_server_without_deeds_has_an_empty_trail(bench: Bench) 
         "broken": None,
         "nextCursor": None,
     }
+
+
+async def test_records_say_what_was_so_before_and_after(bench: Bench, admin: httpx.AsyncClient) -> None:
+    job = await bench.job(name="j")
+    run = await bench.enqueue(job, payload={"secret": 1}, delaySec=60)
+    await admin.post(f"/v1/executions/{run}/cancel")
+    await admin.post(f"/v1/jobs/{job}/run")
+    batch = await bench.batch()
+    await admin.post(f"/v1/batches/{batch}/abort")
+    key = (await admin.post("/v1/keys", json={"role": "VIEWER", "name": "v"})).json()["keyId"]
+    await admin.delete(f"/v1/keys/{key}")
+    link = (await admin.post("/v1/links", json={"kind": "badge", "jobId": job})).json()["linkId"]
+    await admin.delete(f"/v1/links/{link}")
+
+    items = (await admin.get("/v1/audit", params={"limit": 100})).json()["items"]
+    told = {item["action"]: (item["before"], item["after"]) for item in items}
+
+    now = "2026-01-05T12:00:00Z"
+    assert told["execution.enqueue"] == (None, {"dueAt": "2026-01-05T12:01:00Z", "payload": "(withheld)"})
+    assert told["execution.run"] == (None, {"dueAt": now})
+    assert told["execution.cancel"] == ({"state": "SCHEDULED"}, {"cancelAskedAt": now})
+    assert told["batch.abort"] == ({"kind": "discard", "total": 0}, {"abortedAt": now})
+    assert told["key.revoke"] == ({"role": "VIEWER", "name": "v", "expiresAt": None}, {"revokedAt": now})
+    assert told["link.revoke"] == ({"kind": "badge", "jobId": job, "expiresAt": None}, {"revokedAt": now})
+
+
+async def test_many_that_are_enqueued_are_one_record(bench: Bench, admin: httpx.AsyncClient) -> None:
+    job = await bench.job(name="j")
+    made = await admin.post(f"/v1/jobs/{job}/executions:batch", json={"executions": [{}] * 7})
+
+    [item] = (await admin.get("/v1/audit", params={"action": "execution"})).json()["items"]
+
+    assert item["after"] == {"count": 7, "first": [one["executionId"] for one in made.json()["items"][:5]]}
+
+
+async def test_a_test_of_a_channel_leaves_a_record(bench: Bench, admin: httpx.AsyncClient) -> None:
+    await admin.put("/v1/alert-channels/ops", json={"kind": "webhook", "url": "https://ops.example.com/hook"})
+
+    await bench.client(OPERATOR).post("/v1/alert-channels/ops/test")
+
+    [item] = (await admin.get("/v1/audit", params={"action": "alert_channel.test"})).json()["items"]
+    assert (item["role"], item["subject"], item["after"]) == ("OPERATOR", "ops", {"kind": "webhook"})
+
+
+@pytest.mark.parametrize("action", ["nonsense", "job.destroy", "job.pause.", "JOB"])
+async def test_an_action_that_there_is_not_is_refused(admin: httpx.AsyncClient, action: str) -> None:
+    answer = await admin.get("/v1/audit", params={"action": action})
+
+    assert (answer.status_code, answer.json()["code"], answer.json()["field"]) == (422, "DULY-E106", "action")
+
+
+def test_every_action_in_the_sources_is_known() -> None:
+    sources = Path(duly.__file__).parent
+    found: set[str] = set()
+    for path in [*sources.glob("usecases/**/*.py"), *sources.glob("adapters/sql/**/*.py"), *sources.glob("roles/*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Deed", "on_job", "on_execution", "on_batch", "_paused"):
+                found |= {part.value for part in node.args if isinstance(part, ast.Constant) and "." in str(part.value)}
+            if isinstance(node, ast.keyword) and node.arg == "action" and isinstance(node.value, ast.Constant):
+                found.add(str(node.value.value))
+
+    assert found <= ACTIONS
+    # The rest is named in tables and conditions.
+    rest = {"execution.enqueue", "execution.run", "execution.replay", "execution.backfill", "execution.pause", "execution.resume"}
+    assert ACTIONS - found <= rest | {f"execution.{verb}" for verb in ("cancel", "retry", "discard")}

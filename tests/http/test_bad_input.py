@@ -366,3 +366,71 @@ async def test_a_single_time_outside_of_its_bounds_is_no_change_of_a_job_either(
 
     assert (refused.status_code, refused.json()["code"], refused.json()["field"]) == (422, "DULY-E102", "endAt")
     assert (taken.status_code, taken.json()["nextFireAt"]) == (200, "2026-12-01T09:00:00Z")
+
+
+REFERENCE = {"$secret": "nope"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field", "hint"),
+    [
+        ("jobs", {"target": ECHO, "payload": REFERENCE}, "payload", '{"$secret": "env:'),
+        ("jobs", {"target": {"http": {"url": "https://x.example.com/${secret:nope}"}}}, "target.http.url", "${secret:env:"),
+        (
+            "jobs",
+            {"target": {"http": {"url": "https://x.example.com/", "headers": {"A": "${secret:nope}"}}}},
+            "target.http.headers.A",
+            "${secret:env:",
+        ),
+        (
+            "jobs",
+            {"steps": [{"name": "a", "target": ECHO}, {"name": "b", "target": ECHO, "payload": REFERENCE}]},
+            "steps[1].payload",
+            '{"$secret": "env:',
+        ),
+        ("jobs/{job}/executions", {"payload": REFERENCE}, "payload", '{"$secret": "env:'),
+        ("jobs/{job}/executions:batch", {"executions": [{}, {"payload": REFERENCE}]}, "executions[1].payload", '{"$secret": "env:'),
+    ],
+)
+async def test_a_malformed_reference_says_where_it_is_and_how_it_is_written_there(
+    bench: Bench, path: str, body: dict[str, Any], field: str, hint: str
+) -> None:
+    answer = await bench.client(ADMIN).post(f"/v1/{path}".replace("{job}", await bench.job()), json=body)
+
+    assert (answer.status_code, answer.json()["code"], answer.json()["field"]) == (422, "DULY-E141", field)
+    assert hint in answer.json()["hint"]
+
+
+async def test_a_malformed_reference_of_a_channel_says_so_too(admin: httpx.AsyncClient) -> None:
+    answer = await admin.put("/v1/alert-channels/ops", json={"kind": "slack", "secret": "nope"})
+
+    assert (answer.status_code, answer.json()["code"], answer.json()["field"]) == (422, "DULY-E141", "secret")
+    assert answer.json()["hint"].startswith("For example env:")
+
+
+async def test_a_name_that_stands_twice_in_a_batch_says_where(admin: httpx.AsyncClient) -> None:
+    jobs = [{"target": ECHO, "name": name} for name in ("a", "b", "c", "b")]
+
+    answer = await admin.post("/v1/jobs:batch", json={"jobs": jobs})
+
+    assert (answer.status_code, answer.json()["code"], answer.json()["field"]) == (409, "DULY-E208", "jobs[3].name")
+    assert "jobs[1]" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("path", ["/v1/events", "/v1/executions/{run}/logs"])
+async def test_a_malformed_event_id_is_named_by_its_header(bench: Bench, path: str) -> None:
+    run = await bench.enqueue(await bench.job())
+    headers = {"last-event-id": "x", "accept": "text/event-stream"}
+
+    answer = await bench.client(ADMIN).get(path.replace("{run}", run), headers=headers)
+
+    assert (answer.status_code, answer.json()["code"], answer.json()["field"]) == (422, "DULY-E112", "Last-Event-ID")
+
+
+@pytest.mark.parametrize(("schedule", "said"), [("0 3 * * *\n", "ends with a line break"), ("0 3 * *\n*", "has a line break")])
+async def test_a_line_break_in_a_schedule_is_called_one(admin: httpx.AsyncClient, schedule: str, said: str) -> None:
+    answer = await admin.post("/v1/jobs", json={"target": ECHO, "schedule": schedule})
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "DULY-E101")
+    assert said in answer.json()["detail"]
+    assert answer.json()["hint"].startswith("Write it on one line")

@@ -14,7 +14,9 @@ from duly.http.server import ApiServer
 from tests.http.conftest import ADMIN, Bench
 
 KIB = 1024
-CHUNKED = b"POST /login HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNKED = (
+    b"POST /login HTTP/1.1\r\nHost: duly.test\r\nContent-Type: application/x-www-form-urlencoded\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ async def test_a_head_that_does_not_end_is_cut_off_without_a_key(port: int, begi
 
 async def test_a_large_head_in_one_piece_is_a_problem_document(port: int) -> None:
     status, body = await ask(port, b"GET /healthz HTTP/1.1\r\nX-A: " + b"a" * 70 * KIB + b"\r\n\r\n")
-    taken, _ = await ask(port, b"GET /healthz HTTP/1.1\r\nConnection: close\r\nX-A: " + b"a" * 60 * KIB + b"\r\n\r\n")
+    taken, _ = await ask(port, b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-A: " + b"a" * 60 * KIB + b"\r\n\r\n")
 
     assert (status, json.loads(body)["code"]) == (431, "DULY-E122")
     assert taken == 200
@@ -88,7 +90,7 @@ async def test_a_large_head_in_one_piece_is_a_problem_document(port: int) -> Non
 async def test_small_chunks_are_not_taken_for_a_large_head(port: int) -> None:
     body = b'{"name": "small-pieces", "target": {"handler": "duly.echo"}, "payload": "' + b"x" * 200 * KIB + b'"}'
     chunks = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in (body[at : at + 16] for at in range(0, len(body), 16))]
-    head = f"POST /v1/jobs HTTP/1.1\r\nAuthorization: Bearer {ADMIN}\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    head = f"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\nContent-Type: application/json\r\nConnection: close\r\n"
 
     status, _ = await ask(port, head.encode() + b"Transfer-Encoding: chunked\r\n\r\n", *chunks, b"0\r\n\r\n")
 
@@ -104,13 +106,34 @@ async def test_small_chunks_are_not_taken_for_a_large_head(port: int) -> None:
         b"POST /login HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\nHost : x\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\nX-A: b\r\n folded\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
+        b"GET /healthz HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n",
     ],
-    ids=["tls", "method", "two framings", "two lengths", "space before the colon", "folded"],
+    ids=["tls", "method", "two framings", "two lengths", "space before the colon", "folded", "no host", "two hosts", "two of old"],
 )
 async def test_what_is_no_http_gets_a_problem_document(port: int, request_text: bytes) -> None:
     status, body = await ask(port, request_text)
 
     assert (status, json.loads(body)["code"], json.loads(body)["status"]) == (400, "DULY-E121", 400)
+
+
+async def test_an_old_client_need_not_name_a_host(port: int) -> None:
+    status, _ = await ask(port, b"GET /healthz HTTP/1.0\r\n\r\n")
+
+    assert status == 200
+
+
+@pytest.mark.parametrize("request_text", [b"nonsense\r\n\r\n", b"GET /healthz HTTP/1.1\r\nX-A: " + b"a" * 70 * KIB + b"\r\n\r\n"])
+async def test_what_never_was_a_request_has_an_id_too(port: int, request_text: bytes) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request_text)
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+
+    sent = next(line.partition(b": ")[2].decode() for line in head.split(b"\r\n") if line.startswith(b"x-request-id: "))
+    assert sent.startswith("req_")
+    assert json.loads(body)["requestId"] == sent
 
 
 async def test_a_head_that_does_not_come_ends_the_connection(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +157,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(port: int, monkeypatc
 async def test_a_second_request_has_its_own_time_and_an_answer_may_take_longer(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
     register = json.dumps({"name": "w", "handlers": ["duly.echo"]}).encode()
-    post = f"HTTP/1.1\r\nAuthorization: Bearer {ADMIN}\r\nContent-Type: application/json\r\n"
+    post = f"HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\nContent-Type: application/json\r\n"
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
 
     async def answered() -> bytes:

@@ -143,3 +143,32 @@ def test_streams_are_documented(declared: Route) -> None:
 
     assert "text/event-stream" in content
     assert ("application/json" in content) is (declared.answer is not None)
+
+
+def broken(value: Any, schema: dict[str, Any]) -> Iterator[str]:
+    """Texts of an example that break the patterns of their schema, wherever they stand."""
+    while "$ref" in schema:
+        schema = SCHEMAS[schema["$ref"].rpartition("/")[2]]
+    if "anyOf" in schema and "properties" not in schema:
+        options = [list(broken(value, option)) for option in schema["anyOf"] if (value is None) is (option == {"type": "null"})]
+        yield from min(options, key=len, default=[])
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from broken(item, schema.get("properties", {}).get(key, schema.get("additionalProperties") or {}))
+    elif isinstance(value, list):
+        for item in value:
+            yield from broken(item, schema.get("items", {}))
+    elif isinstance(value, str) and "pattern" in schema and not re.search(schema["pattern"], value):
+        yield f"{value!r} is not {schema['pattern']}"
+
+
+@pytest.mark.parametrize("declared", ROUTES, ids=named)
+def test_examples_keep_to_the_patterns_of_what_they_stand_for(declared: Route) -> None:
+    shown = operation(declared)
+    contents = [content for response in shown["responses"].values() for content in response.get("content", {}).values()]
+    contents += shown.get("requestBody", {}).get("content", {}).values()
+
+    for content in contents:
+        examples = [content["example"]] if "example" in content else [one["value"] for one in content.get("examples", {}).values()]
+        for example in examples:
+            assert list(broken(example, content["schema"])) == []

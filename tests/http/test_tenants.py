@@ -45,6 +45,12 @@ def refusal(answer: httpx.Response) -> tuple[int, str, int]:
     return answer.status_code, document["code"], int(answer.headers["retry-after"])
 
 
+def never(answer: httpx.Response) -> tuple[int, str, str]:
+    """Status, code and quota of what could never fit: waiting would not help, so nobody is told to."""
+    assert "retry-after" not in answer.headers
+    return answer.status_code, answer.json()["code"], answer.json()["field"]
+
+
 class TestWhoSeesWhat:
     async def test_a_tenant_is_made_with_a_key_that_works(self, bench: Bench, admin: httpx.AsyncClient) -> None:
         made = await admin.post("/v1/tenants", json={"name": "acme", "weight": 200, "quotas": {"maxJobs": 3}})
@@ -191,7 +197,8 @@ class TestQuotas:
         past = await acme.post("/v1/jobs", json=JOB)
         batch = await acme.post("/v1/jobs:batch", json={"jobs": [JOB] * 3})
 
-        assert [refusal(answer)[:2] for answer in (past, batch)] == [(429, "DULY-E401")] * 2
+        assert refusal(past) == (429, "DULY-E401", 60)
+        assert never(batch) == (413, "DULY-E406", "maxJobs")
         assert len((await acme.get("/v1/jobs")).json()["items"]) == 2
         assert (await acme.delete(f"/v1/jobs/{first}")).status_code == 200
         bench.clock.turn(SECOND)
@@ -320,7 +327,23 @@ class TestQuotas:
 
         await admin.put("/v1/tenants/acme", json={"quotas": {"maxQueued": 0}})
 
-        assert refusal(await acme.post(f"/v1/jobs/{job}/executions", json={}))[:2] == (429, "DULY-E402")
+        assert never(await acme.post(f"/v1/jobs/{job}/executions", json={})) == (413, "DULY-E406", "maxQueued")
+
+    @pytest.mark.parametrize(("quota", "count"), [("maxQueued", 3), ("maxFiresPerMinute", 3)])
+    async def test_what_never_fits_is_not_told_to_wait(self, bench: Bench, quota: str, count: int) -> None:
+        acme = await tenant(bench, **{quota: count - 1})
+        job = await job_of(acme)
+        many = {"executions": [{}] * count}
+
+        plain = await acme.post(f"/v1/jobs/{job}/executions:batch", json=many)
+        once = await acme.post(f"/v1/jobs/{job}/executions:batch", json=many, headers={"Idempotency-Key": "a"})
+
+        assert never(plain) == never(once) == (413, "DULY-E406", quota)
+        assert (await acme.get("/v1/executions")).json()["items"] == []
+        fits = await acme.post(
+            f"/v1/jobs/{job}/executions:batch", json={"executions": [{}] * (count - 1)}, headers={"Idempotency-Key": "b"}
+        )
+        assert fits.status_code == 201
 
     async def test_one_tenants_quota_is_no_others(self, bench: Bench, admin: httpx.AsyncClient) -> None:
         await tenant(bench, maxQueued=0, maxJobs=0)
@@ -354,7 +377,7 @@ class TestQuotas:
 
         answer = await acme.post("/v1/executions:bulk", json={"action": "replay", "match": {"state": "CANCELLED"}})
 
-        assert refusal(answer)[:2] == (429, "DULY-E402")
+        assert never(answer) == (413, "DULY-E406", "maxQueued")
         assert (await acme.get("/v1/executions?state=PENDING")).json()["items"] == []
 
 

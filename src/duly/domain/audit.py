@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from json import dumps, loads
+from json import JSONEncoder, loads
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from duly.domain.access import Actor
+from duly.domain.errors import Invalid
 from duly.domain.ids import ExecutionId, JobId, batch_text, execution_text, job_text
 from duly.domain.instants import Instant, to_rfc3339
 
@@ -25,6 +26,24 @@ NAMED = 5
 # Longer than this, a record names what changed and leaves out how.
 LONGEST = 8192
 WITHHELD = "(withheld)"
+# Everything that is recorded, so that a question about anything else is seen to be a mistake.
+ACTIONS = frozenset(
+    {
+        *(f"alert_channel.{verb}" for verb in ("delete", "set", "test")),
+        *(f"alert_rule.{verb}" for verb in ("delete", "set", "snooze")),
+        "alert.snooze",
+        *(f"batch.{verb}" for verb in ("abort", "continue", "create", "drop")),
+        *(f"calendar.{verb}" for verb in ("delete", "set")),
+        *(f"execution.{verb}" for verb in ("approve", "backfill", "cancel", "discard", "enqueue", "pause", "reject", "replay", "rerun")),
+        *(f"execution.{verb}" for verb in ("resume", "retry", "run", "settle", "signal")),
+        *(f"job.{verb}" for verb in ("cancel", "change", "create", "pause", "resume", "skip", "unskip")),
+        *(f"key.{verb}" for verb in ("create", "revoke", "rotate")),
+        *(f"link.{verb}" for verb in ("create", "revoke")),
+        *(f"session.{verb}" for verb in ("begin", "end", "link")),
+        *(f"tenant.{verb}" for verb in ("arrive", "change", "create", "move")),
+        "worker.drain",
+    }
+)
 
 
 class Deed(NamedTuple):
@@ -90,9 +109,21 @@ def told(fields: Mapping[str, Any] | None) -> str | None:
     return text if len(text) <= LONGEST else canonical({"omitted": sorted(fields)[:100]})
 
 
+# Made once: to make one takes longer than to write a record with it.
+_encoder = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
 def canonical(value: Any) -> str:
     """JSON in the one way that is hashed: keys sorted, no spaces, no escapes that JSON does not need."""
-    return dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return _encoder.encode(value)
+
+
+def parse_action(text: str) -> str:
+    """An action, or how some begin. Raises Invalid (DULY-E106) for what none begins with."""
+    if not any(action.startswith(text) for action in ACTIONS):
+        subjects = ", ".join(sorted({action.partition(".")[0] for action in ACTIONS}))
+        raise Invalid("DULY-E106", f"no action begins with {text[:40]!r}.", field="action", hint=f"They begin with one of {subjects}.")
+    return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,8 +196,11 @@ def parse_cron(text: str, *, seconds: bool = False, hash_key: str | None = None)
 
 @lru_cache(maxsize=8192)
 def _parse(text: str, seconds: bool, hash_key: str) -> Cron:
+    if "\n" in text or "\r" in text:
+        where = "ends with" if not any(end in text.strip() for end in "\r\n") else "has"
+        raise refuse(f"the schedule {shown(text)} {where} a line break.", "Write it on one line, without a newline at its end.")
     if not text.isascii() or any(character != "\t" and not character.isprintable() for character in text):
-        raise refuse(f"the schedule {shown(text)} has characters that are not plain ASCII.", "Write it on one line, in digits and letters.")
+        raise refuse(f"the schedule {shown(text)} has characters that are not plain ASCII.", "Write it in digits and letters.")
     parts = _split(text, seconds)
     second, minute, hour, day, month, weekday = (
         parse_field(kind, part, hash_key) for kind, part in zip(_SIX, parts if seconds else ["0", *parts], strict=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from duly.domain.errors import TooMany
+from duly.domain.errors import TooLarge, TooMany
 from duly.domain.instants import MINUTE, SECOND, Instant, Micros
 
 # What one counted row costs, roughly: how long a count is trusted grows with its price.
@@ -84,40 +84,47 @@ def window_end(second: int) -> Instant:
     return (second + 1) * SECOND + MINUTE
 
 
-def too_many_jobs(quota: int, wanted: int) -> TooMany:
+def too_many_jobs(quota: int, wanted: int) -> TooMany | TooLarge:
     """Why no more jobs can be made."""
+    if wanted > quota:
+        return _never_fits("maxJobs", "jobs", wanted, quota)
     return TooMany(
         "DULY-E401",
-        _never("jobs", wanted, quota) if wanted > quota else f"The tenant has its {quota:,} jobs: the quota maxJobs is reached.",
+        f"The tenant has its {quota:,} jobs: the quota maxJobs is reached.",
         field="maxJobs",
-        hint="Cancel jobs that are not needed, or ask for a larger quota.",
+        hint="Cancel jobs that are not needed, or ask for a larger quota; by itself there is room only when one-time jobs are over.",
         retry_after=60.0,
     )
 
 
-def too_many_queued(quota: int, wanted: int) -> TooMany:
+def too_many_queued(quota: int, wanted: int) -> TooMany | TooLarge:
     """Why no more executions can wait."""
-    said = f"{quota:,} executions of the tenant wait already, or would: the quota maxQueued is reached."
+    if wanted > quota:
+        return _never_fits("maxQueued", "executions", wanted, quota)
     return TooMany(
         "DULY-E402",
-        _never("executions", wanted, quota) if wanted > quota else said,
+        f"{quota:,} executions of the tenant wait already, or would: the quota maxQueued is reached.",
         field="maxQueued",
-        hint="Submit again when some of them have started." if wanted <= quota else "Submit fewer at once, or ask for a larger quota.",
+        hint="Submit again when some of them have started.",
         retry_after=1.0,
     )
 
 
-def too_many_fires(quota: int, wanted: int, wait: Micros) -> TooMany:
+def too_many_fires(quota: int, wanted: int, wait: Micros) -> TooMany | TooLarge:
     """Why no more executions can come in within this minute."""
-    said = f"The tenant may submit {quota:,} executions a minute: the quota maxFiresPerMinute is reached."
+    if wanted > quota:
+        return _never_fits("maxFiresPerMinute", "executions", wanted, quota)
     return TooMany(
         "DULY-E403",
-        _never("executions", wanted, quota) if wanted > quota else said,
+        f"The tenant may submit {quota:,} executions a minute: the quota maxFiresPerMinute is reached.",
         field="maxFiresPerMinute",
-        hint="Submit again after Retry-After seconds." if wanted <= quota else "Submit fewer at once, or ask for a larger quota.",
+        hint="Submit again after Retry-After seconds.",
         retry_after=wait / SECOND,
     )
 
 
-def _never(what: str, wanted: int, quota: int) -> str:
-    return f"{wanted:,} {what} at once can never fit into the tenant's quota of {quota:,}."
+def _never_fits(name: str, what: str, wanted: int, quota: int) -> TooLarge:
+    """However long somebody waits: the whole call is larger than the quota."""
+    told = f"{wanted:,} {what} at once can never fit into the tenant's quota {name} of {quota:,}."
+    hint = "Submit fewer at once, or ask for a larger quota." if quota else "Ask for a larger quota."
+    return TooLarge("DULY-E406", told, field=name, hint=hint)

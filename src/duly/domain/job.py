@@ -339,10 +339,14 @@ def _check_workflow(spec: JobSpec, sealed: bool) -> None:
     _check_pool(spec.target.pool, "target")
     if spec.batch > 1:
         raise Invalid("DULY-E106", "does not go with steps.", field="batch")
-    for step in spec.steps:
+    for nth, step in enumerate(spec.steps):
         if step.target is not None:
             _check_target(step.target, "steps.target")
-            check_spec(step_spec(spec, step, 0), sealed=sealed)
+            try:
+                check_spec(step_spec(spec, step, 0), sealed=sealed)
+            except Invalid as error:
+                error.field = f"steps[{nth}].{error.field}"
+                raise
 
 
 def step_spec(spec: JobSpec, step: Step, place: int) -> JobSpec:

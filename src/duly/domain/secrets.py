@@ -39,6 +39,10 @@ _BEGINS = "${secret:"
 _HINT = 'For example {"$secret": "env:DULY_SECRET_TOKEN"} or {"$secret": "file:token"}.'
 
 
+_HINT_IN_TEXT = "Inside text it is ${secret:env:NAME} or ${secret:file:NAME}."
+_HINT_ALONE = "For example env:DULY_SECRET_TOKEN or file:token."
+
+
 class Secret(Generic[T]):
     """A value that is masked wherever it is shown: `Secret("…")`, or a reference, `Secret.env(NAME)` and `Secret.file(NAME)`.
 
@@ -65,7 +69,7 @@ class Secret(Generic[T]):
     def named(cls, reference: str) -> Secret[str]:
         """By its reference, such as `env:NAME`."""
         made: Secret[str] = Secret(MASK)
-        made._reference = parse_reference(reference)
+        made._reference = parse_reference(reference, hint=_HINT_ALONE)
         return made
 
     @property
@@ -109,14 +113,19 @@ class Reference:
         return f"{self.kind}:{self.name}"
 
 
-def parse_reference(text: object, field: str | None = None) -> Reference:
+def parse_reference(text: object, field: str | None = None, hint: str = _HINT) -> Reference:
     """A reference by its text. Raises Invalid (DULY-E141); the text is not repeated, for it may be a secret in the wrong place."""
     kind, colon, name = text.partition(":") if isinstance(text, str) else ("", "", "")
     pattern = _NAMES.get(kind)
     if not colon or pattern is None or len(name) > LONGEST_NAME or not pattern.match(name):
         what = "is the mask of a secret value, not a reference." if text == MASK else "is not a reference to a secret."
-        raise Invalid("DULY-E141", what, field=field, hint=_HINT)
+        raise Invalid("DULY-E141", what, field=field, hint=hint)
     return Reference(kind, name)
+
+
+def check_reference(text: str, field: str) -> None:
+    """Refuse what is no reference (DULY-E141), where a reference stands alone."""
+    parse_reference(text, field, _HINT_ALONE)
 
 
 def is_marked(text: str) -> bool:
@@ -175,9 +184,9 @@ def check_text(text: str, field: str) -> None:
     """Refuse what looks like a reference inside text and is none (DULY-E141)."""
     found = _IN_TEXT.findall(text)
     if text.count(_BEGINS) != len(found):
-        raise Invalid("DULY-E141", "has a reference without an end.", field=field, hint="Inside text it is ${secret:env:NAME}.")
+        raise Invalid("DULY-E141", "has a reference without an end.", field=field, hint=_HINT_IN_TEXT)
     for reference in found:
-        parse_reference(reference, field)
+        parse_reference(reference, field, _HINT_IN_TEXT)
 
 
 def references_in(text: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from duly.domain.access import Role
-from duly.domain.audit import Break
+from duly.domain.audit import Break, parse_action
 from duly.domain.errors import Invalid
 from duly.domain.ids import execution_text, parse_execution_id, parse_job_id
 from duly.http.cursors import Limit, LogCursor, from_log_cursor, paged
@@ -62,7 +62,7 @@ async def list_audit(call: Call, query: AuditQuery) -> Reply:
         AuditFilter(
             tenant=call.actor.tenant,
             actor=query.actor,
-            action=query.action,
+            action=None if query.action is None else parse_action(query.action),
             subject=subject,
             job_id=None if query.job_id is None else parse_job_id(query.job_id),
             channel=query.channel,

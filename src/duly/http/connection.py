@@ -8,10 +8,10 @@ to its end in time ends the connection. A head that comes in one piece, the usua
 from __future__ import annotations
 
 import asyncio
+from secrets import token_hex
 from typing import Any
 
 import msgspec
-from msgspec import structs
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from duly.domain.errors import DulyError, Invalid, TooLarge
@@ -21,12 +21,17 @@ LARGEST_HEAD = 64 * 1024
 HEAD_SECONDS = 20.0
 
 _NOT_HTTP = "The request cannot be read."
+_NO_HOST = "The request must have one Host header."
 
 _encoder = msgspec.json.Encoder()
 
 
 class HeadTooLarge(Exception):
     """Raised into the parser, which gives up."""
+
+
+class NoHost(Exception):
+    """The same, for a request that names no host, or more than one (RFC 9112, 3.2)."""
 
 
 class Connection(HttpToolsProtocol):
@@ -36,6 +41,7 @@ class Connection(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._messages = 0
         self._in_head = True
+        self._misnamed = False
         # What has come of the message besides its body, and the body itself; of the piece in which it began, nothing counts.
         self._framing = 0
         self._body = 0
@@ -79,6 +85,10 @@ class Connection(HttpToolsProtocol):
         self._in_head = False
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > LARGEST_HEAD:
             raise HeadTooLarge
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts != 1 and (hosts or self.parser.get_http_version() == "1.1"):
+            self._misnamed = True
+            raise NoHost
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -90,17 +100,18 @@ class Connection(HttpToolsProtocol):
         """What the parser gave up on."""
         url, headers = getattr(self, "url", b""), self.headers or ()
         is_large = len(url) + sum(len(name) + len(value) for name, value in headers) > LARGEST_HEAD
-        self._refuse(_head_too_large() if is_large else Invalid("DULY-E121", _NOT_HTTP))
+        self._refuse(_head_too_large() if is_large else Invalid("DULY-E121", _NO_HOST if self._misnamed else _NOT_HTTP))
 
     def _refuse(self, error: DulyError) -> None:
         """A problem document, and the end: where the next request would begin, nobody knows."""
         self._wait_no_more()
-        status, problem, _ = problem_of(error, "")
-        # There is no request yet that could have an id.
-        body = _encoder.encode(structs.replace(problem, request_id=None))
-        kind, length = b"content-type: " + MEDIA_TYPE, b"content-length: %d" % len(body)
+        # No request has begun whose id it could be, and its own id it could not be asked for.
+        request_id = f"req_{token_hex(12)}"
+        status, problem, _ = problem_of(error, request_id)
+        body = _encoder.encode(problem)
+        about = (b"content-type: " + MEDIA_TYPE, b"content-length: %d" % len(body), b"x-request-id: " + request_id.encode())
         self.transport.write(
-            STATUS_LINE[status] + b"\r\n".join((kind, length, b"x-content-type-options: nosniff", b"connection: close", b"", body))
+            STATUS_LINE[status] + b"\r\n".join((*about, b"x-content-type-options: nosniff", b"connection: close", b"", body))
         )
         self.transport.close()
 

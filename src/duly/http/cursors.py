@@ -81,6 +81,15 @@ def from_log_cursor(text: str | None) -> int:
     return int(text)
 
 
+def from_event_id(sent: bytes) -> int:
+    """What Last-Event-ID names: the place after which to go on. Raises Invalid."""
+    text = sent.decode("latin-1")
+    if not _LOG_CURSOR.match(text):
+        hint = "Send the id of the last event that you have received, or leave it out."
+        raise Invalid("DULY-E112", "is not the id of an event of ours.", field="Last-Event-ID", hint=hint)
+    return int(text)
+
+
 def paged(rows: Sequence[Row], limit: int, cursor: Callable[[Row], str]) -> tuple[Sequence[Row], str | None]:
     """Split what was read, one more than asked for, into the page and the cursor of the next; None when this is the last."""
     if len(rows) <= limit:

@@ -18,7 +18,7 @@ from duly.wire.executions import EnqueueBatchShape, EnqueuedView, EnqueueShape, 
 from duly.wire.shapes import Page, json_text, moment, shown
 
 # What a tenant's quotas refuse.
-QUOTAS = ("DULY-E402", "DULY-E403", "DULY-E404")
+QUOTAS = ("DULY-E402", "DULY-E403", "DULY-E404", "DULY-E406")
 PROBLEMS = ("DULY-E105", "DULY-E117", "DULY-E204", "DULY-E207", "DULY-E210", *QUOTAS, *SECRET_PROBLEMS)
 LOCATION = {"Location": "Where the execution is."}
 # So many are looked up at once.

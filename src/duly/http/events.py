@@ -8,7 +8,7 @@ import msgspec
 
 from duly.domain.access import Role
 from duly.domain.instants import LATEST, Instant
-from duly.http.cursors import from_log_cursor
+from duly.http.cursors import from_event_id
 from duly.http.routing import Call, Reply, Stream, route
 from duly.usecases.events import Told
 from duly.wire.events import RefreshEvent, execution_event, job_event
@@ -41,7 +41,7 @@ _encoder = msgspec.json.Encoder()
 async def follow_events(call: Call) -> Reply | Stream:
     """Follow what changes: events `job`, `execution` and, when there was more than is told, `refresh`"""
     sent = call.headers.get(b"last-event-id")
-    since = None if sent is None else min(from_log_cursor(sent.decode("latin-1")), LATEST)
+    since = None if sent is None else min(from_event_id(sent), LATEST)
     return Stream(_events(call, since))
 
 

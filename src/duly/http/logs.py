@@ -12,7 +12,7 @@ from duly.domain.access import Role
 from duly.domain.ids import ExecutionId, JobId
 from duly.domain.lifecycle import is_final
 from duly.domain.logs import LogFilter
-from duly.http.cursors import LogCursor, MomentCursor, from_log_cursor, from_moment_cursor, to_moment_cursor
+from duly.http.cursors import LogCursor, MomentCursor, from_event_id, from_log_cursor, from_moment_cursor, to_moment_cursor
 from duly.http.routing import Call, Reply, Stream, route
 from duly.wire.executions import FoundLineView, LevelName, LogLineView, found_line_view, log_view
 from duly.wire.shapes import NO_NUL, Moment, Page, moment
@@ -75,9 +75,8 @@ async def list_logs(call: Call, execution_id: ExecutionId, query: LogQuery) -> R
     """Read an execution's log lines, or follow them with `Accept: text/event-stream`"""
     cursor = query.cursor
     if b"text/event-stream" in call.headers.get(b"accept", b""):
-        if b"last-event-id" in call.headers:
-            cursor = call.headers[b"last-event-id"].decode("latin-1")
-        after = from_log_cursor(cursor)
+        sent = call.headers.get(b"last-event-id")
+        after = from_log_cursor(cursor) if sent is None else from_event_id(sent)
         await call.services.executions.show(call.actor, execution_id)
         return Stream(_tail(call, execution_id, query.wanted, after))
     found, reached = await call.services.logs.of_execution(call.actor, execution_id, query.wanted, from_log_cursor(cursor), query.limit)

@@ -74,8 +74,10 @@ def sample_problem(code: str) -> dict[str, Any]:
 
 def _sample(kind: inspect.Type, name: str, depth: int) -> Any:
     match kind:
-        case inspect.Metadata(type=inner):
-            return _sample(inner, name, depth)
+        case inspect.Metadata(type=inner, extra_json_schema=said):
+            # Who has said what a text looks like knows it better than its name does.
+            examples = (said or {}).get("examples")
+            return examples[0] if examples and isinstance(inner, inspect.StrType) else _sample(inner, name, depth)
         case inspect.StructType(fields=fields):
             if depth > _DEEPEST:
                 return {}

@@ -74,6 +74,9 @@ class AlertDefinitions(Protocol):
     async def delete_channel(self, tenant: int, name: str, expected: int, *, deed: Deed | None = None) -> bool:
         """As `delete_rule`."""
 
+    async def note(self, deed: Deed) -> None:
+        """Record what changes nothing here: somebody outside was told something."""
+
 
 class Incidents(Protocol):
     """Incidents, and what is to be sent of them. Every change is made where the row still is what was read."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from duly.domain.audit import Deed
 from duly.domain.decide import Firing
-from duly.domain.errors import TooMany
+from duly.domain.errors import TooLarge, TooMany
 from duly.domain.execution import DueSchedule, NewExecution
 from duly.domain.ids import ExecutionId
 from duly.domain.instants import Instant, Micros
@@ -61,7 +61,7 @@ class EnqueueReport:
 class Admission:
     """Why calls were refused (None: all of it is written), and which ids stand for what was not written, as after an enqueue."""
 
-    refusals: list[TooMany | None]
+    refusals: list[TooMany | TooLarge | None]
     instead: dict[ExecutionId, ExecutionId]
 
 

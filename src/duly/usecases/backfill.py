@@ -18,7 +18,7 @@ from duly.domain.access import Actor
 from duly.domain.audit import on_batch
 from duly.domain.backfill import BackfillPlan, Rerun, plan_backfill, targets_between
 from duly.domain.bulk import Match
-from duly.domain.errors import Conflict, Invalid, TooMany
+from duly.domain.errors import Conflict, Invalid, TooLarge, TooMany
 from duly.domain.execution import NewExecution
 from duly.domain.ids import ExecutionId, JobId, backfill_id, fire_id, new_id
 from duly.domain.instants import Instant, to_rfc3339
@@ -102,7 +102,7 @@ class Backfills:
             return await self._again(actor, job_id, ask, meanwhile)
         try:
             await self._enqueue(actor, job, batch, made, now)
-        except TooMany:
+        except (TooMany, TooLarge):
             # Refused as a whole.
             await self._letters.drop_batch(batch, deed=on_batch(actor, now, "batch.drop", batch, job_id), idempotency=idempotency)
             raise

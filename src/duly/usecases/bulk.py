@@ -18,7 +18,7 @@ from duly.domain.bulk import BulkAction, Candidate, Match, can, fits
 from duly.domain.errors import Conflict, Invalid, NotFound, TooLarge, TooMany
 from duly.domain.execution import NewExecution
 from duly.domain.ids import ExecutionId, JobId, batch_text, execution_text, new_id, new_ids, parse_execution_id
-from duly.domain.instants import SECOND, Instant
+from duly.domain.instants import SECOND, Instant, to_rfc3339
 from duly.domain.job import Job
 from duly.domain.lifecycle import JobState, State, Trigger, is_final
 from duly.domain.spacing import spaced
@@ -134,7 +134,7 @@ class Bulk:
         work = _Work(actor, batch, ask.action, ask.payload, ask.rate, now)
         try:
             done, tried = await self._do(work, able[: _most_of(ask)])
-        except TooMany:
+        except (TooMany, TooLarge):
             # Refused as a whole, so there is no batch to go on with.
             await self._letters.drop_batch(batch, deed=on_batch(actor, now, "batch.drop", batch, match.job_id), idempotency=idempotency)
             raise
@@ -201,7 +201,9 @@ class Bulk:
         """Cancel what the batch has made and what has not started; nothing more comes of it. What runs goes on."""
         batch = await self._batch(actor, id)
         now = self._clock.now()
-        await self._letters.abort_batch(id, now, deed=on_batch(actor, now, "batch.abort", id, batch.job_id))
+        was = {"kind": batch.kind, "total": batch.total}
+        deed = on_batch(actor, now, "batch.abort", id, batch.job_id, before=was, after={"abortedAt": to_rfc3339(now)})
+        await self._letters.abort_batch(id, now, deed=deed)
         await cancel_waiting(self._letters, self._executions, actor, id, now)
         return await self.show(actor, id)
 
@@ -234,7 +236,7 @@ class Bulk:
             page = todo[first : first + PAGE]
             try:
                 done += await self._do_page(work, page)
-            except TooMany:
+            except (TooMany, TooLarge):
                 if tried == 0:
                     raise
                 break

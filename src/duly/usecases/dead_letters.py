@@ -12,7 +12,7 @@ from duly.domain.causes import Cause, cause_of
 from duly.domain.errors import Conflict
 from duly.domain.execution import Execution, NewExecution
 from duly.domain.ids import ExecutionId, JobId, execution_text
-from duly.domain.instants import SECOND, Instant, Micros
+from duly.domain.instants import SECOND, Instant, Micros, to_rfc3339
 from duly.domain.lifecycle import State
 from duly.ports.clock import Clock
 from duly.ports.letters import Letter, Letters, Settling
@@ -115,7 +115,8 @@ class DeadLetters:
             message = f"{execution_text(id)} is {letter.state.name}."
             raise Conflict("DULY-E232", message, field="executionId", hint="Only a dead letter can be discarded.")
         now = self._clock.now()
-        deed = on_execution(actor, now, "execution.discard", id, letter.job_id)
+        was, after = {"state": letter.state.name}, {"discardedAt": to_rfc3339(now)}
+        deed = on_execution(actor, now, "execution.discard", id, letter.job_id, before=was, after=after)
         await self._letters.settle([id], Settling.DISCARDED, actor.key_id, now, deed=deed)
         return await self._executions.show(actor, id)
 
@@ -126,7 +127,9 @@ class DeadLetters:
             new = await self.replay(actor, id, None, idempotency)
             return await self._executions.show(actor, new.id)
         now = self._clock.now()
-        hastened = await self._letters.hasten(actor.tenant, [id], now, deed=on_execution(actor, now, "execution.retry", id, before.job_id))
+        was = {} if before.next_attempt_at is None else {"nextAttemptAt": to_rfc3339(before.next_attempt_at)}
+        deed = on_execution(actor, now, "execution.retry", id, before.job_id, before=was, after={"nextAttemptAt": to_rfc3339(now)})
+        hastened = await self._letters.hasten(actor.tenant, [id], now, deed=deed)
         after = await self._executions.show(actor, id)
         if hastened:
             await self._transport.announce_due(now)

@@ -86,7 +86,10 @@ def enqueued(actor: Actor, at: Instant, new: Sequence[NewExecution]) -> Deed:
     """Executions of one job that somebody asks for."""
     first = new[0]
     if len(new) == 1:
-        return Deed(actor, at, _ASKED[first.trigger], "execution", execution_text(first.id), first.job_id, None, None, (first.id,))
+        after = {"dueAt": to_rfc3339(first.due_at)}
+        if first.payload is not None:
+            after["payload"] = WITHHELD
+        return Deed(actor, at, _ASKED[first.trigger], "execution", execution_text(first.id), first.job_id, None, after, (first.id,))
     return on_job(actor, at, _ASKED[first.trigger], first.job_id, executions=[item.id for item in new])
 
 

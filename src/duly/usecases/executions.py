@@ -9,10 +9,10 @@ from uuid import UUID
 from duly.domain.access import Actor
 from duly.domain.audit import Deed, on_batch, on_execution
 from duly.domain.bulk import Candidate
-from duly.domain.errors import Conflict, DulyError, NotFound, TooMany
+from duly.domain.errors import Conflict, DulyError, NotFound, TooLarge, TooMany
 from duly.domain.execution import Attempt, Execution, LogLine, NewExecution
 from duly.domain.ids import ExecutionId, JobId, execution_text, new_ids
-from duly.domain.instants import Instant, Micros
+from duly.domain.instants import Instant, Micros, to_rfc3339
 from duly.domain.job import HEAD_STARTS, Job
 from duly.domain.lifecycle import JobState, State, Trigger, is_final
 from duly.domain.limits import gates_of, unique_key
@@ -75,7 +75,7 @@ class Executions:
         # Whoever brings one must not wait behind somebody's thousands.
         self._bulk: Coalescer[_Submission, dict[ExecutionId, ExecutionId]] = Coalescer(self._flush, most=5_000, weigh=_size)
         # Tenants with quotas share commits with nobody else: what they wait for, nobody else has to.
-        self._bounded: dict[int, Coalescer[_Submission, TooMany | dict[ExecutionId, ExecutionId]]] = {}
+        self._bounded: dict[int, Coalescer[_Submission, TooMany | TooLarge | dict[ExecutionId, ExecutionId]]] = {}
 
     async def enqueue(
         self, actor: Actor, job_id: JobId, wanted: Sequence[Wanted], idempotency: Idempotency | None = None
@@ -117,7 +117,7 @@ class Executions:
         """Write headers that were made before, and the deed that they are. What stands for another, because of its key, has that
         one's id in the answer.
 
-        Raises TooMany past the tenant's quotas; then nothing of it is written.
+        Raises TooMany past the tenant's quotas, TooLarge for what could never fit into them; then nothing of it is written.
         """
         now = self._clock.now()
         self._check(new)
@@ -145,11 +145,11 @@ class Executions:
         if tenant not in self._bounded:
             self._bounded[tenant] = Coalescer(self._flush_bounded, most=5_000, weigh=_size)
         answer = await self._bounded[tenant].add(submission)
-        if isinstance(answer, TooMany):
+        if isinstance(answer, TooMany | TooLarge):
             raise answer
         return answer
 
-    async def _flush_bounded(self, submissions: Sequence[_Submission]) -> list[TooMany | dict[ExecutionId, ExecutionId]]:
+    async def _flush_bounded(self, submissions: Sequence[_Submission]) -> list[TooMany | TooLarge | dict[ExecutionId, ExecutionId]]:
         calls = [submission.new for submission in submissions]
         if not any(call[0].within_quota for call in calls):
             return [*await self._flush(submissions)]
@@ -187,8 +187,13 @@ class Executions:
         return new[0]
 
     def _check(self, new: Sequence[NewExecution]) -> None:
-        for item in new:
-            self.check_payload(item.payload)
+        for nth, item in enumerate(new):
+            try:
+                self.check_payload(item.payload)
+            except DulyError as error:
+                if len(new) > 1:
+                    error.field = f"executions[{nth}].{error.field}"
+                raise
 
     async def check_size(self, actor: Actor, payload: str | None) -> None:
         """Refuse one that is larger than the tenant may send (DULY-E404)."""
@@ -233,6 +238,8 @@ class Executions:
         grace = await self._jobs.stop_grace(before.job_version)
         now = self._clock.now()
         deed = on_execution(actor, now, "execution.cancel", id, before.job_id, before={"state": before.state.name})
+        # What is asked for; what comes of it, the execution shows.
+        deed = deed._replace(after={"cancelAskedAt": to_rfc3339(now)})
         stands = await self._cancels.cancel(actor.tenant, [id], actor.key_id, now, grace, deed=deed)
         if stands.get(id) is State.RUNNING:
             await self._transport.announce_cancel()

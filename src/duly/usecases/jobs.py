@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -113,9 +112,10 @@ class Jobs:
             with _naming_the(nth, len(wanted)):
                 check_payloads(quotas, spec)
                 new.append(replace(_new_job(actor, id, _written_out(spec, known), now, sealed=self._sealed), within_quota=bounded))
-        twice, times = Counter(item.spec.name for item in new).most_common(1)[0]
-        if times > 1:
-            raise Conflict("DULY-E208", f"The name {twice!r} stands twice in this batch.", field="name")
+        first: dict[str, int] = {}
+        for nth, name in enumerate(item.spec.name for item in new):
+            if (before := first.setdefault(name, nth)) != nth:
+                raise Conflict("DULY-E208", f"The name {name!r} is that of jobs[{before}] already.", field=f"jobs[{nth}].name")
         await refuse_circles(self._store, actor.tenant, [item.spec for item in new])
         creation = _Creation(new, idempotency)
         # Who may be refused stays alone: its neighbours would have to be written anew.

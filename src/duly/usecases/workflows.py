@@ -8,10 +8,11 @@ from json import dumps
 from typing import TYPE_CHECKING
 
 from duly.domain.access import Actor
-from duly.domain.audit import on_execution
+from duly.domain.audit import Deed, on_execution
 from duly.domain.errors import Conflict, Forbidden, NotFound, Unavailable
 from duly.domain.execution import Execution, NewExecution
 from duly.domain.ids import ExecutionId, execution_text
+from duly.domain.instants import Instant
 from duly.domain.lifecycle import State, Trigger, is_final
 from duly.domain.redaction import without_credentials
 from duly.domain.workflow.advance import Graph, below
@@ -130,14 +131,14 @@ class Workflows:
         """No step begins until it goes on; what runs comes to its end."""
         await self._under_way(actor, run)
         now = self._clock.now()
-        await self._flows.pause(run, actor.key_id, now, deed=on_execution(actor, now, "execution.pause", run, None))
+        await self._flows.pause(run, actor.key_id, now, deed=_paused(actor, now, run, is_paused=True))
         return await self.show(actor, run)
 
     async def resume(self, actor: Actor, run: ExecutionId) -> RunStanding:
         """Go on."""
         await self._under_way(actor, run)
         now = self._clock.now()
-        await self._flows.pause(run, None, now, deed=on_execution(actor, now, "execution.resume", run, None))
+        await self._flows.pause(run, None, now, deed=_paused(actor, now, run, is_paused=False))
         await self._conductor.look_at(run)
         return await self.show(actor, run)
 
@@ -221,3 +222,8 @@ def _no_such_step(name: str) -> NotFound:
 
 def _waits_no_more(name: str) -> Conflict:
     return Conflict("DULY-E290", f"The step {name!r} waits no more: somebody was faster.", field="step")
+
+
+def _paused(actor: Actor, now: Instant, run: ExecutionId, *, is_paused: bool) -> Deed:
+    action = "execution.pause" if is_paused else "execution.resume"
+    return on_execution(actor, now, action, run, None, before={"isPaused": not is_paused}, after={"isPaused": is_paused})

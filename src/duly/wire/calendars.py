@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 Label = Annotated[str, Meta(max_length=200, extra_json_schema=NO_NUL)]
 Day = Annotated[date, Meta(description="A date from 1970 on.", extra_json_schema=pattern("^(19[7-9][0-9]|[2-9][0-9]{3})-"))]
 TimeOfDay = Annotated[
-    str, Meta(description="A local time, such as 02:00; 24:00 ends a day.", extra_json_schema=pattern("^([01][0-9]|2[0-3]):[0-5][0-9]$"))
+    str,
+    Meta(
+        description="A local time, such as 02:00; 24:00 ends a day.",
+        examples=["02:00"],
+        extra_json_schema=pattern("^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"),
+    ),
 ]
 
 

@@ -122,6 +122,9 @@ class SqlAlerts(SqlAlertFacts):
 
         return await self._engine.run(action)
 
+    async def note(self, deed: Deed) -> None:
+        await self._engine.run(lambda: append([deed]))
+
     async def _drop(self, statement: str, params: dict[str, Any], deed: Deed | None) -> bool:
         def action() -> Action[bool]:
             if not (yield Call(statement, params)):

@@ -50,7 +50,7 @@ class SqlKeys:
             if found[id].revoked_at is None:
                 check_revocation(found[id], found.values(), now)
                 yield Call("revoke_key", {"tenant": tenant, "id": id, "now": now})
-                yield from append([deed])
+                yield from append([None if deed is None else _revoking(deed, found[id], now)])
             return key_of(one((yield Call("key", {"id": id}))))
 
         return await self._engine.run(action)
@@ -96,6 +96,12 @@ class SqlKeys:
 
         if used:
             await self._engine.run(action)
+
+
+def _revoking(deed: Deed, row: KeyRow, now: Instant) -> Deed:
+    """The same, with what the key was and when it ended."""
+    was = {"role": row.role, "name": row.name, "expiresAt": None if row.expires_at is None else to_rfc3339(row.expires_at)}
+    return deed._replace(before=was, after={"revokedAt": to_rfc3339(now)})
 
 
 class SqlSessions:

@@ -9,7 +9,8 @@ from duly.adapters.sql.definitions import use_key_for_secret
 from duly.adapters.sql.engine import Action, Call, Engine, one
 from duly.adapters.sql.rows import as_uuid
 from duly.domain.audit import Deed
-from duly.domain.instants import Instant
+from duly.domain.ids import job_text
+from duly.domain.instants import Instant, to_rfc3339
 from duly.ports.dispatch import Idempotency
 from duly.ports.links import LinkAddress
 
@@ -39,10 +40,16 @@ class SqlLinks:
 
     async def revoke(self, tenant: int, id: str, now: Instant, *, deed: Deed | None = None) -> LinkAddress | None:
         def action() -> Action[LinkAddress | None]:
-            if (yield Call("revoke_address", {"tenant": tenant, "id": id, "now": now})):
-                yield from append([deed])
+            revoked = yield Call("revoke_address", {"tenant": tenant, "id": id, "now": now})
             row = one((yield Call("address", {"id": id})))
-            return None if row is None or row["tenant"] != tenant else _link(row)
+            if row is None or row["tenant"] != tenant:
+                return None
+            link = _link(row)
+            if revoked and deed is not None:
+                was = {"kind": link.kind, "expiresAt": None if link.expires_at is None else to_rfc3339(link.expires_at)}
+                was |= {} if link.job_id is None else {"jobId": job_text(link.job_id)}
+                yield from append([deed._replace(before=was, after={"revokedAt": to_rfc3339(now)})])
+            return link
 
         return await self._engine.run(action)
 

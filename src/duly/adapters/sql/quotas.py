@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from duly.adapters.sql.engine import Action, Call, one
-from duly.domain.errors import TooMany
+from duly.domain.errors import TooLarge, TooMany
 from duly.domain.execution import Fire, NewExecution
 from duly.domain.headroom import Answer, Headroom, too_many_fires, too_many_jobs, too_many_queued, wait_for_window
 from duly.domain.ids import ExecutionId
@@ -24,7 +24,7 @@ WINDOW = 61
 
 
 def admit_jobs(tenant: int, wanted: int, now: Instant) -> Action[None]:
-    """Make room for so many more live jobs. Raises TooMany, and then nothing of the transaction may stay."""
+    """Make room for so many more live jobs. Raises TooMany or TooLarge, and then nothing of the transaction may stay."""
     if one((yield Call("quotas_now", {"tenant": tenant})))["max_jobs"] is None:
         return
     room = yield from _hold(tenant, JOBS)
@@ -37,7 +37,7 @@ def admit_jobs(tenant: int, wanted: int, now: Instant) -> Action[None]:
     yield from _keep(room, tenant, JOBS)
 
 
-def admit_executions(tenant: int, sizes: Sequence[int], now: Instant) -> Action[list[TooMany | None]]:
+def admit_executions(tenant: int, sizes: Sequence[int], now: Instant) -> Action[list[TooMany | TooLarge | None]]:
     """Make room for several calls, each whole or not at all, in their order. Answers the refusals; None is admitted."""
     room = yield from _hold(tenant, QUEUED)
     quotas = one((yield Call("quotas_now", {"tenant": tenant})))
@@ -47,10 +47,10 @@ def admit_executions(tenant: int, sizes: Sequence[int], now: Instant) -> Action[
     if rate is not None:
         rows = yield Call("fires_since", {"tenant": tenant, "second": second - WINDOW})
         starts = {row["second"]: row["count"] for row in rows}
-    answers: list[TooMany | None] = []
+    answers: list[TooMany | TooLarge | None] = []
     admitted = 0
     for wanted in sizes:
-        refusal = None
+        refusal: TooMany | TooLarge | None = None
         if queued is not None and not (yield from _has_room("count_queued", room, tenant, wanted, queued, now, admitted)):
             refusal = too_many_queued(queued, wanted)
         elif rate is not None and (wait := wait_for_window(starts, wanted, rate, now)) is not None:
@@ -77,7 +77,7 @@ def enqueue_admitted(
 
 
 def admit_each(executions: Iterable[NewExecution], now: Instant) -> Action[None]:
-    """Make room for those of them whose tenants have quotas. Raises TooMany, and then nothing of the transaction may stay."""
+    """Make room for those of them whose tenants have quotas. Raises TooMany or TooLarge, and then nothing of the transaction may stay."""
     for tenant, wanted in sorted(Counter(item.tenant for item in executions if item.within_quota).items()):
         [refusal] = yield from admit_executions(tenant, [wanted], now)
         if refusal is not None:

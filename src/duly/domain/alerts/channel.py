@@ -9,7 +9,7 @@ from enum import StrEnum
 from duly.domain.addresses import fault_of
 from duly.domain.alerts.rule import parse_rule_name
 from duly.domain.errors import Invalid
-from duly.domain.secrets import parse_reference
+from duly.domain.secrets import check_reference
 
 BAD_CHANNEL = "DULY-E161"
 MOST_RECIPIENTS = 20
@@ -81,7 +81,7 @@ def check_channel(channel: Channel) -> None:
         if not given and name in _NEEDS[channel.kind]:
             raise _refuse(field, f"is needed for {channel.kind.value}.")
     if channel.secret is not None:
-        parse_reference(channel.secret)
+        check_reference(channel.secret, "secret")
     if channel.url is not None and (len(channel.url) > LONGEST_URL or not _URL.match(channel.url)):
         raise _refuse("url", "must be an address that begins with https:// (or http://, where the operator allows it).")
     if channel.url is not None and (fault := fault_of(channel.url)) is not None:

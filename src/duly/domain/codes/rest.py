@@ -95,6 +95,12 @@ REST = (
         "Nothing was written. Try again after Retry-After; reading and reporting the end of running work go on.",
     ),
     Code(
+        "DULY-E406",
+        413,
+        "More at once than the quota can ever hold",
+        "Waiting does not help, so there is no Retry-After: submit fewer at once, or ask for the larger quota that the problem names.",
+    ),
+    Code(
         "DULY-E411",
         429,
         "Too many requests",

@@ -188,6 +188,8 @@ class Alerts:
         """Send a test now, whoever is asleep. Answers why it was not taken; None: it was."""
         row = await self.channel(actor, name)
         now = self._clock.now()
+        # Before it is sent: what was told to somebody outside cannot be taken back.
+        await self._store.note(Deed(actor, now, "alert_channel.test", "alert_channel", name, after={"kind": row.channel.kind.value}))
         try:
             await self._sender.send(row.channel, trial_notice(new_id(now, self._entropy), actor.tenant, actor.tenant_name, name, now))
         except Failure as failure:
