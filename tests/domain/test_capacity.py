@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import exp, sqrt
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from duly.domain.capacity.chance import Chance
@@ -80,6 +80,7 @@ def test_numbers_that_come_independently_spread_as_they_should(mean: float) -> N
 
 
 @given(st.integers(1, 3600_000), st.floats(1.0, 20.0))
+@example(1000, 1.0000000000000002)
 @settings(max_examples=20, deadline=None)
 def test_a_span_is_what_its_two_numbers_say(p50: int, wider: float) -> None:
     span = Span(p50 * 1000, round(p50 * 1000 * wider))
@@ -88,7 +89,8 @@ def test_a_span_is_what_its_two_numbers_say(p50: int, wider: float) -> None:
     assert sum(parts) / len(parts) == pytest.approx(span.mean, rel=0.001)
     assert parts == tuple(sorted(parts))
     below = sum(part <= span.p95 for part in parts) / len(parts)
-    assert below == pytest.approx(1.0 if wider == 1.0 else 0.95, abs=0.05)
+    # What is wider by less than a microsecond is no wider.
+    assert below == pytest.approx(1.0 if span.p95 == span.p50 else 0.95, abs=0.05)
 
 
 def test_a_span_is_found_again_in_what_it_draws() -> None:
