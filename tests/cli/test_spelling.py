@@ -81,9 +81,11 @@ def test_one_pool_and_one_worker_are_shown(server: Running) -> None:
     assert "SIGTERM" in refused.err
 
 
-def test_a_worker_that_works_through_the_api_is_drained(server: Running, start: Callable[..., Running], tmp_path: Path) -> None:
+def test_a_worker_that_works_through_the_api_is_drained(start: Callable[..., Running], tmp_path: Path) -> None:
+    # A server of its own: others count the workers of the one that they share.
+    server = start("server", "--port", "0", home=tmp_path / "server").ready()
     key = json.loads(server.duly("key", "create", "--role", "worker", "--name", "drained", "--json").out)["secret"]
-    away = start("worker", "--server", server.url, "--pool", "drained", home=tmp_path, DULY_KEY=key).ready()
+    away = start("worker", "--server", server.url, "--pool", "drained", home=tmp_path / "away", DULY_KEY=key).ready()
 
     [worker] = json.loads(server.duly("worker", "list", "--pool", "drained", "--json").out)
     answer = server.duly("worker", "drain", worker["name"], "-m", "an upgrade", "--json")

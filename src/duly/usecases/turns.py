@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from duly.domain.instants import SECOND, Micros
 from duly.ports.clock import Clock
 
@@ -27,6 +25,9 @@ class Turns:
         """Others have their turn, if this one is over."""
         spent = self._clock.boottime() - self._began
         if spent >= TURN:
+            # Not at the top: a schedule is explained on the command line without an event loop, and that loads in a fraction of the time.
+            from asyncio import sleep
+
             self._earlier += spent
-            await asyncio.sleep(0)
+            await sleep(0)
             self._began = self._clock.boottime()
