@@ -7,8 +7,20 @@ import os
 import pty
 import subprocess
 
+import pytest
+
 from duly.domain.shards import SHARDS
 from tests.cli.processes import DULY, Running, environment
+
+
+@pytest.fixture(autouse=True)
+def _is_owned(server: Running) -> None:
+    """The API answers a moment before the dispatcher has taken its shards: ask until it has."""
+    for _ in range(200):
+        found = json.loads(server.duly("cluster", "--json").out)
+        if found["dispatchers"] and all(shard["owner"] for shard in found["shards"]):
+            return
+    raise AssertionError("no dispatcher took the shards")
 
 
 def test_one_dispatcher_owns_everything_and_its_clock_is_known(server: Running) -> None:
