@@ -24,6 +24,8 @@ from duly.usecases.quotas import Directory
 
 # So many due schedules are read, decided and written before the next ones.
 AT_ONCE = 2_000
+# Fewer are one batch.
+FEW = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,11 @@ class Dispatcher:
             firing = await anext(decided, None)
             while firing is not None:
                 is_busy = True
-                # While the store writes the one, the next is decided.
+                if len(due) < FEW:
+                    fired += await self._write(firing, behind, epochs, now)
+                    firing = await anext(decided, None)
+                    continue
+                # While the store writes the one, the next is decided. A task is worth it only where there is a next one.
                 firing, written = await both(_following(decided), self._write(firing, behind, epochs, now))
                 fired += written
         return fired, behind, is_busy
