@@ -127,7 +127,8 @@ def ended(search: Generator[None, None, Found]) -> Found:
         try:
             next(search)
         except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+            found: Found = end.value
+            return found
 
 
 @lru_cache(maxsize=1024)

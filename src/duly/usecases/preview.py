@@ -40,7 +40,8 @@ async def preview_in_turns(shape: PreviewShape, clock: Clock, calendars: Sequenc
         try:
             next(work)
         except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+            view: PreviewView = end.value
+            return view
         await turns.give_way()
 
 
@@ -88,7 +89,8 @@ def _unless(is_over: Callable[[], bool], search: Search) -> Search:
         try:
             yield next(search)
         except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+            found: Instant | None = end.value
+            return found
     return None
 
 
